@@ -1,0 +1,99 @@
+//! The verbs that prepare a checkout and then start one of its programs: `demo`, `test`, `bench`, `eval`.
+
+use std::process::Command;
+
+use anyhow::Result;
+
+use crate::checkout::{Checkout, run};
+use crate::plugins;
+use crate::setup::{self, Missing};
+
+/// The variable by which hosts and tests find the built plugins.
+const PLUGIN_DIR: &str = "STRATA_PLUGIN_DIR";
+
+/// Plays the demonstration.
+pub(crate) fn demo(checkout: &Checkout, args: &[String]) -> Result<()> {
+    prepare(checkout, false)?;
+    let mut command = checkout.cargo();
+    command
+        .args([
+            "run", "-p", "strata", "--bin", "strata", "--", "demo", "--repo",
+        ])
+        .arg(checkout.root())
+        .args(args);
+    run(with_plugins(checkout, &mut command))
+}
+
+/// Runs the tests of the workspace.
+pub(crate) fn test(checkout: &Checkout, args: &[String]) -> Result<()> {
+    prepare(checkout, true)?;
+    run_tests(checkout, args)
+}
+
+/// Runs one of the measuring programs of the crate `tests`.
+pub(crate) fn measure(checkout: &Checkout, program: &str, args: &[String]) -> Result<()> {
+    prepare(checkout, false)?;
+    let mut command = checkout.cargo();
+    command
+        .args(["run", "-p", "tests", "--bin", program, "--"])
+        .args(args);
+    run(with_plugins(checkout, &mut command))
+}
+
+/// Runs the tests, the same way for `test` and for `ci`.
+///
+/// The members that make the product come first, then this crate by itself: in one run, its dependencies would turn on
+/// features of shared crates, and the database would be compiled a second time.
+pub(crate) fn run_tests(checkout: &Checkout, args: &[String]) -> Result<()> {
+    run(&mut test_command(checkout, args))?;
+    if selects_packages(args) {
+        return Ok(());
+    }
+    let mut own = vec!["-p".to_owned(), env!("CARGO_PKG_NAME").to_owned()];
+    own.extend_from_slice(args);
+    run(&mut test_command(checkout, &own))
+}
+
+fn test_command(checkout: &Checkout, args: &[String]) -> Command {
+    let mut command = checkout.cargo();
+    command.arg("test").args(args);
+    with_plugins(checkout, &mut command);
+    command
+}
+
+/// Returns whether the user chose packages, so that nothing else should be run.
+fn selects_packages(args: &[String]) -> bool {
+    args.iter()
+        .take_while(|argument| *argument != "--")
+        .any(|argument| {
+            argument == "-p"
+                || argument == "--package"
+                || argument.starts_with("--package=")
+                || argument == "--manifest-path"
+        })
+}
+
+fn prepare(checkout: &Checkout, test_plugins: bool) -> Result<()> {
+    setup::run(checkout, &setup::Options::default(), Missing::Warn)?;
+    plugins::build(checkout, test_plugins)
+}
+
+fn with_plugins<'a>(checkout: &Checkout, command: &'a mut Command) -> &'a mut Command {
+    command.env(PLUGIN_DIR, checkout.plugins())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::selects_packages;
+
+    #[test]
+    fn package_choice_is_seen_before_the_dashes_only() {
+        let check = |args: &[&str]| {
+            selects_packages(&args.iter().map(|&text| text.to_owned()).collect::<Vec<_>>())
+        };
+        assert!(check(&["-p", "tests"]));
+        assert!(check(&["--package=tests"]));
+        assert!(!check(&["--", "-p"]));
+        assert!(!check(&["name_filter"]));
+    }
+}

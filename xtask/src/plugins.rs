@@ -1,0 +1,394 @@
+//! `cargo xtask build-plugins`: the tier libraries as hosts load them, each with its manifest, and the allow file.
+//!
+//! They are built in a target folder of the checkout's own. A folder shared between checkouts keeps libraries under
+//! unhashed names, and once served a stale plugin that way.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use anyhow::{Context as _, Result, bail};
+use cargo_metadata::{Message, Metadata, MetadataCommand, Package};
+use toml_edit::DocumentMut;
+
+use crate::checkout::{Checkout, describe};
+use crate::files;
+use crate::output::{human_bytes, note, say};
+
+mod sidecar;
+mod variants;
+
+pub(crate) use sidecar::{Sidecar, find as find_sidecars};
+
+/// Builds every tier, and the plugins that only tests load if `test_plugins` is set.
+pub(crate) fn build(checkout: &Checkout, test_plugins: bool) -> Result<()> {
+    let _lock = files::lock(&checkout.root().join("target").join("plugins.lock"))?;
+    let metadata = shallow_metadata(checkout, &checkout.root().join("Cargo.toml"))?;
+    let tiers: Vec<&Package> = tiers(&metadata).collect();
+    if tiers.is_empty() {
+        bail!("the workspace has no `tier-*` crate to build");
+    }
+    let core = metadata
+        .packages
+        .iter()
+        .find(|package| package.name.as_str() == "memory-core");
+    let abi = core
+        .context("the workspace has no `memory-core`")?
+        .version
+        .to_string();
+
+    let (folder, test_folder) = (checkout.plugins(), checkout.test_plugins());
+    let names: Vec<&str> = tiers.iter().map(|package| package.name.as_str()).collect();
+    note(format_args!("plugins: building {}", names.join(", ")));
+    let mut known: BTreeSet<PathBuf> = names
+        .iter()
+        .map(|name| folder.join(sidecar::file_name(name)))
+        .collect();
+    let mut arguments = Vec::new();
+    for tier in &tiers {
+        arguments.extend(["-p".to_owned(), tier.name.to_string()]);
+    }
+    let built = cargo_build(checkout, &arguments)?;
+    for tier in &tiers {
+        install(&folder, tier, &built, &abi)?;
+    }
+
+    for manifest in test_plugin_manifests(checkout)? {
+        known.insert(test_folder.join(sidecar::file_name(&package_name(&manifest)?)));
+        if test_plugins {
+            build_test_plugin(checkout, &manifest)?;
+        }
+    }
+    for variant in variants::read(&checkout.root().join("tests/plugins/variants.toml"))? {
+        known.insert(test_folder.join(sidecar::file_name(&variant.name)));
+        if test_plugins {
+            variant.check(checkout)?;
+            build_test_plugin(checkout, &variants::lay_out(checkout, &variant)?)?;
+        }
+    }
+
+    prune(checkout, &known)?;
+    write_allow_file(checkout)
+}
+
+/// Returns the names of the tier crates.
+pub(crate) fn tier_names(checkout: &Checkout) -> Result<Vec<String>> {
+    let metadata = shallow_metadata(checkout, &checkout.root().join("Cargo.toml"))?;
+    Ok(tiers(&metadata)
+        .map(|package| package.name.to_string())
+        .collect())
+}
+
+/// Returns the tier crates, which are known by the pattern of their names.
+fn tiers(metadata: &Metadata) -> impl Iterator<Item = &Package> {
+    metadata
+        .packages
+        .iter()
+        .filter(|package| package.name.starts_with("tier-"))
+}
+
+/// Returns the manifests of the plugins that only tests load.
+fn test_plugin_manifests(checkout: &Checkout) -> Result<Vec<PathBuf>> {
+    let folder = checkout.root().join("tests").join("plugins");
+    let entries = match fs::read_dir(&folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => {
+            return Err(error).with_context(|| format!("cannot list `{}`", folder.display()));
+        }
+    };
+    let mut manifests = Vec::new();
+    for entry in entries {
+        let manifest = entry
+            .with_context(|| format!("cannot list `{}`", folder.display()))?
+            .path()
+            .join("Cargo.toml");
+        if manifest.is_file() {
+            manifests.push(manifest);
+        }
+    }
+    manifests.sort();
+    Ok(manifests)
+}
+
+/// Builds one standalone test plugin with the versions that the workspace has locked.
+fn build_test_plugin(checkout: &Checkout, manifest: &Path) -> Result<()> {
+    let lock = manifest.with_file_name("Cargo.lock");
+    seed_lock(&checkout.root().join("Cargo.lock"), &lock)?;
+    let metadata = shallow_metadata(checkout, manifest)?;
+    let package = metadata.packages.first();
+    let package =
+        package.with_context(|| format!("`{}` describes no package", manifest.display()))?;
+    note(format_args!("plugins: building {} for tests", package.name));
+    let arguments = ["--manifest-path".to_owned(), manifest.display().to_string()];
+    let built = cargo_build(checkout, &arguments)?;
+    let abi = locked_version(&lock, "memory-core")?;
+    install(&checkout.test_plugins(), package, &built, &abi)
+}
+
+/// Returns the name that a manifest gives its package.
+fn package_name(manifest: &Path) -> Result<String> {
+    let document = read_toml(manifest)?;
+    let name = document
+        .get("package")
+        .and_then(|package| package.get("name")?.as_str());
+    Ok(name
+        .with_context(|| format!("`{}` names no package", manifest.display()))?
+        .to_owned())
+}
+
+/// Copies the workspace's lock file beside a plugin's manifest unless a newer one stands there; cargo prunes it.
+///
+/// Without that cargo would choose the newest version of everything and compile all of it a second time.
+fn seed_lock(workspace: &Path, lock: &Path) -> Result<()> {
+    let modified = |path: &Path| {
+        fs::metadata(path)
+            .and_then(|metadata| metadata.modified())
+            .ok()
+    };
+    if modified(lock) < modified(workspace) {
+        fs::copy(workspace, lock).with_context(|| format!("cannot write `{}`", lock.display()))?;
+    }
+    Ok(())
+}
+
+fn locked_version(lock: &Path, package: &str) -> Result<String> {
+    let document = read_toml(lock)?;
+    let packages = document
+        .get("package")
+        .and_then(toml_edit::Item::as_array_of_tables);
+    packages
+        .into_iter()
+        .flatten()
+        .find(|table| table.get("name").and_then(toml_edit::Item::as_str) == Some(package))
+        .and_then(|table| Some(table.get("version")?.as_str()?.to_owned()))
+        .with_context(|| format!("`{}` locks no `{package}`", lock.display()))
+}
+
+fn read_toml(path: &Path) -> Result<DocumentMut> {
+    let text =
+        fs::read_to_string(path).with_context(|| format!("cannot read `{}`", path.display()))?;
+    text.parse()
+        .with_context(|| format!("`{}` is not TOML", path.display()))
+}
+
+fn build_folder(checkout: &Checkout) -> PathBuf {
+    checkout.root().join("target").join("plugin-build")
+}
+
+/// Returns what cargo knows about the packages of one manifest, without resolving dependencies.
+fn shallow_metadata(checkout: &Checkout, manifest: &Path) -> Result<Metadata> {
+    let mut command = checkout.cargo();
+    command
+        .args([
+            "metadata",
+            "--no-deps",
+            "--format-version",
+            "1",
+            "--manifest-path",
+        ])
+        .arg(manifest);
+    let output = command.stderr(Stdio::inherit()).output();
+    let output = output.with_context(|| format!("cannot start `{}`", describe(&command)))?;
+    if !output.status.success() {
+        bail!("`{}` failed ({})", describe(&command), output.status);
+    }
+    MetadataCommand::parse(String::from_utf8_lossy(&output.stdout))
+        .context("cannot read what `cargo metadata` printed")
+}
+
+/// A library that cargo reported.
+struct Built {
+    package: String,
+    library: PathBuf,
+}
+
+/// Builds under the `plugin` profile and returns the dynamic libraries, new or up to date.
+fn cargo_build(checkout: &Checkout, arguments: &[String]) -> Result<Vec<Built>> {
+    let mut command = checkout.cargo();
+    command.args([
+        "build",
+        "--profile",
+        "plugin",
+        "--lib",
+        "--message-format",
+        "json-render-diagnostics",
+    ]);
+    command
+        .arg("--target-dir")
+        .arg(build_folder(checkout))
+        .args(arguments);
+    let line = describe(&command);
+    let mut child = command
+        .stdout(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("cannot start `{line}`"))?;
+    let output = child
+        .stdout
+        .take()
+        .context("standard output was asked for as a pipe")?;
+    let mut built = Vec::new();
+    for message in Message::parse_stream(BufReader::new(output)) {
+        let Message::CompilerArtifact(artifact) =
+            message.with_context(|| format!("cannot read the output of `{line}`"))?
+        else {
+            continue;
+        };
+        let library = artifact
+            .filenames
+            .iter()
+            .find(|name| name.as_str().ends_with(std::env::consts::DLL_SUFFIX))
+            .filter(|_| artifact.target.is_cdylib());
+        if let Some(library) = library {
+            built.push(Built {
+                package: artifact.manifest_path.as_str().to_owned(),
+                library: library.as_std_path().to_path_buf(),
+            });
+        }
+    }
+    let status = child
+        .wait()
+        .with_context(|| format!("cannot wait for `{line}`"))?;
+    if !status.success() {
+        bail!("`{line}` failed ({status})");
+    }
+    Ok(built)
+}
+
+/// Copies a built library into the plugin folder and writes its manifest beside it.
+fn install(folder: &Path, package: &Package, built: &[Built], abi: &str) -> Result<()> {
+    let found = built
+        .iter()
+        .find(|candidate| candidate.package == package.manifest_path.as_str());
+    let library = &found
+        .with_context(|| {
+            format!("`{}` builds no dynamic library; its manifest needs `crate-type = [\"cdylib\", \"rlib\"]`", package.name)
+        })?
+        .library;
+    let bytes =
+        fs::read(library).with_context(|| format!("cannot read `{}`", library.display()))?;
+    let file = library
+        .file_name()
+        .context("a library has a file name")?
+        .to_string_lossy()
+        .into_owned();
+    let sidecar = Sidecar::new(&package.name, &package.metadata, file, &bytes, abi)?;
+
+    let changed = files::write_atomic(&folder.join(&sidecar.file), &bytes)?;
+    files::write_atomic(
+        &folder.join(sidecar.file_name()),
+        sidecar.render().as_bytes(),
+    )?;
+    say(format_args!(
+        "{:<20} {:<4} {:>10}  {}{}",
+        sidecar.id,
+        sidecar.tier,
+        human_bytes(sidecar.bytes),
+        sidecar.file,
+        if changed { "" } else { "  (unchanged)" }
+    ));
+    Ok(())
+}
+
+/// Removes what belongs to crates that are gone, so that a deleted tier cannot be loaded any more.
+fn prune(checkout: &Checkout, known: &BTreeSet<PathBuf>) -> Result<()> {
+    let folder = checkout.plugins();
+    let mut wanted = BTreeSet::new();
+    for path in find_sidecars(&folder)? {
+        if known.contains(&path) {
+            wanted.insert(path.with_file_name(Sidecar::read(&path)?.file));
+            wanted.insert(path);
+        }
+    }
+    for path in files::walk(&folder)? {
+        if !wanted.contains(&path) {
+            note(format_args!(
+                "plugins: removing `{}`, which no crate makes any more",
+                path.display()
+            ));
+            fs::remove_file(&path)
+                .with_context(|| format!("cannot remove `{}`", path.display()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes the hashes that a host may trust, outside the plugin folder: a list beside the plugins would vouch for itself.
+///
+/// Plugins that only tests load are not among them.
+fn write_allow_file(checkout: &Checkout) -> Result<()> {
+    let mut sidecars = Vec::new();
+    let folder = checkout.plugins();
+    for path in find_sidecars(&folder)? {
+        if path.parent() == Some(folder.as_path()) {
+            sidecars.push(Sidecar::read(&path)?);
+        }
+    }
+    let path = checkout.root().join("target").join("plugins.allow.toml");
+    files::write_atomic(&path, sidecar::render_allow_file(&sidecars).as_bytes())?;
+    note(format_args!(
+        "plugins: ready in `{}`, trusted by `{}`",
+        checkout.plugins().display(),
+        path.display()
+    ));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+
+    use super::{locked_version, prune, seed_lock};
+    use crate::checkout::Checkout;
+
+    #[test]
+    fn plugins_without_a_crate_are_removed() {
+        let folder = tempfile::tempdir().expect("a temporary folder can be made");
+        fs::write(folder.path().join("Cargo.toml"), "").expect("write");
+        let checkout = Checkout::at(folder.path()).expect("a checkout");
+        let plugins = checkout.plugins();
+        fs::create_dir_all(&plugins).expect("write");
+        for id in ["tier-a", "tier-b"] {
+            let text = format!(
+                "id = \"{id}\"\ntier = \"v1\"\nfile = \"lib{id}.so\"\nsha256 = \"00\"\nbytes = 1\nabi = \"1.0.0\"\nrequires = []\nuses = []\n"
+            );
+            fs::write(plugins.join(format!("{id}.plugin.toml")), text).expect("write");
+            fs::write(plugins.join(format!("lib{id}.so")), "x").expect("write");
+        }
+        fs::write(plugins.join("stray.so"), "x").expect("write");
+        prune(
+            &checkout,
+            &BTreeSet::from([plugins.join("tier-b.plugin.toml")]),
+        )
+        .expect("pruned");
+        let left = crate::files::walk(&plugins).expect("walk");
+        assert_eq!(
+            left,
+            [
+                plugins.join("libtier-b.so"),
+                plugins.join("tier-b.plugin.toml")
+            ]
+        );
+    }
+
+    #[test]
+    fn lock_file_is_seeded_and_read() {
+        let folder = tempfile::tempdir().expect("a temporary folder can be made");
+        let workspace = folder.path().join("Cargo.lock");
+        let lock = folder.path().join("plugin.lock");
+        fs::write(
+            &workspace,
+            "[[package]]\nname = \"memory-core\"\nversion = \"1.2.3\"\n",
+        )
+        .expect("write");
+        seed_lock(&workspace, &lock).expect("seeded");
+        assert_eq!(
+            locked_version(&lock, "memory-core").expect("locked"),
+            "1.2.3"
+        );
+        assert!(locked_version(&lock, "other").is_err());
+    }
+}
