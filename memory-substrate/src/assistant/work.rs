@@ -1,0 +1,298 @@
+//! The work on the index: embedding and writing what waits, ingesting, making it anew.
+
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use memory_core::embed::Embedder;
+use memory_core::services::Severity;
+use memory_core::store::{IndexStore, StoreResult};
+use memory_core::text::slug::Slug;
+
+use super::open::{notice, space_of};
+use super::AssistantStore;
+use crate::blocking;
+use crate::error::SubstrateResult;
+use crate::index::LanceIndex;
+use crate::ingest::{IngestOptions, IngestReport, IngestSource, Ingester};
+use crate::services::Serving;
+use crate::snapshot::Snapshot;
+use crate::sync::{Indexing, OnSync, SyncProgress, SyncReport, describe, differences};
+
+/// How far a longer piece of work is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EngineProgress {
+    /// Files are read and pages written.
+    Reading {
+        /// Files that are done.
+        done: usize,
+        /// Files there are to do.
+        total: usize,
+        /// The file that was just done.
+        name: String,
+    },
+    /// Pages are embedded and written to the index.
+    Indexing(SyncProgress),
+}
+
+/// Told how far a longer piece of work is; may stop its indexing part.
+pub type OnProgress<'a> = dyn FnMut(EngineProgress) -> ControlFlow<()> + Send + 'a;
+
+/// Pages taken out of those that wait; they go back unless their work was finished.
+struct Taken<'a> {
+    waiting: &'a Mutex<BTreeSet<Slug>>,
+    slugs: Vec<Slug>,
+    finished: bool,
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        if !self.finished {
+            self.waiting.lock().unwrap_or_else(PoisonError::into_inner).extend(self.slugs.drain(..));
+        }
+    }
+}
+
+impl AssistantStore {
+    /// Embeds and writes everything that waits. May be stopped or killed anywhere; the next call goes on from there.
+    pub async fn sync(&self, progress: &mut OnSync<'_>) -> StoreResult<SyncReport> {
+        let indexing = self.engine.indexing.lock().await;
+        let report = self.drain(progress).await;
+        drop(indexing);
+        self.tell_what_waits();
+        let report = report?;
+        if !report.stopped {
+            self.embed_knowledge_base().await?;
+        }
+        Ok(report)
+    }
+
+    /// Ingests and indexes in one go. Stopping only stops the indexing; what was ingested is found by keyword.
+    pub async fn ingest_and_index(
+        &self,
+        source: IngestSource,
+        options: IngestOptions,
+        progress: &mut OnProgress<'_>,
+    ) -> SubstrateResult<(IngestReport, SyncReport)> {
+        self.require_writable()?;
+        let shared = &self.engine.shared;
+        let intake = Ingester::new(
+            shared.workspace.clone(),
+            shared.files.clone(),
+            shared.state.clone(),
+            shared.clock.clone(),
+        );
+        let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+        let reading = blocking::run(move || {
+            intake.run(&source, options, &mut |step| {
+                // The listener only goes away together with this call.
+                drop(tell.send((step.done, step.total, step.name.to_owned())));
+            })
+        });
+        let mut reading = std::pin::pin!(reading);
+        let taken_in = loop {
+            tokio::select! {
+                biased;
+                Some((done, total, name)) = told.recv() => {
+                    let _: ControlFlow<()> = progress(EngineProgress::Reading { done, total, name });
+                }
+                result = &mut reading => break result?,
+            }
+        };
+        while let Ok((done, total, name)) = told.try_recv() {
+            let _: ControlFlow<()> = progress(EngineProgress::Reading { done, total, name });
+        }
+        self.look(true).await?;
+        let synced = self.sync(&mut |step| progress(EngineProgress::Indexing(step))).await?;
+        Ok((taken_in, synced))
+    }
+
+    /// Makes the index anew from the files, for the model that is there now, while the old one serves on; then switches
+    /// and removes the old one.
+    pub async fn reindex(&self, progress: &mut OnSync<'_>) -> StoreResult<SyncReport> {
+        self.require_writable()?;
+        let engine = &self.engine;
+        let indexing = engine.indexing.lock().await;
+        self.look(true).await?;
+        let embedder = engine.shared.embedder.as_deref();
+        let space = space_of(embedder);
+        let (index, segments) = match engine.home.current(&space) {
+            Ok(Some(_)) => LanceIndex::stage(&engine.home, &space).await?,
+            // Nothing of this space serves, so the new one may take its place at once.
+            _ => (LanceIndex::create(&engine.home, &space).await?, Vec::new()),
+        };
+        let mut snapshot = Snapshot::of(usize::try_from(space.dims).unwrap_or(0), segments);
+        let report = self.fill(&index, embedder, &mut snapshot, progress).await?;
+        if report.stopped {
+            return Ok(report);
+        }
+        index.promote()?;
+        engine.index.store(Some(Arc::new(index)));
+        self.keep_maintenance_error(&report);
+        let snapshot = Arc::new(snapshot);
+        engine.shared.serving.rcu(|current| Arc::new(current.with_snapshot(snapshot.clone())));
+        *self.waiting() = differences(&engine.shared.serving.load().pages, &snapshot).into_iter().collect();
+        self.remove_stale_spaces();
+        for code in ["index_damaged", "index_unavailable", "index_of_another_space"] {
+            engine.shared.notices.resolve(code);
+        }
+        self.tell_what_waits();
+        drop(indexing);
+        self.embed_knowledge_base().await?;
+        Ok(report)
+    }
+
+    /// Fills a new generation with every page it lacks. What changes meanwhile is left to the next refresh.
+    async fn fill(
+        &self,
+        index: &LanceIndex,
+        embedder: Option<&dyn Embedder>,
+        snapshot: &mut Snapshot,
+        progress: &mut OnSync<'_>,
+    ) -> StoreResult<SyncReport> {
+        let shared = &self.engine.shared;
+        let pages = shared.serving.load_full().pages.clone();
+        let work = Indexing { files: &shared.files, index: Some(index), embedder };
+        let lacking = differences(&pages, snapshot);
+        let total = lacking.len();
+        let (mut report, mut batches, mut done) = (SyncReport::default(), 0, 0);
+        while done < total {
+            let rest = &lacking[done..];
+            let slugs = &rest[..Indexing::batch_length(rest, &pages)];
+            let mut go_on = |embedded: usize, of: usize| {
+                let part = slugs.len() * embedded / of.max(1);
+                progress(SyncProgress { done: done + part, total }).is_continue()
+            };
+            let batch = work.batch(slugs, &pages, snapshot, &mut go_on).await?;
+            report.add(batch.report);
+            if report.stopped {
+                return Ok(report);
+            }
+            *snapshot = snapshot.patched(slugs, &batch.rows);
+            batches += 1;
+            done += slugs.len();
+            work.maintain(batches, false, &mut report).await;
+            if progress(SyncProgress { done, total }).is_break() {
+                report.stopped = true;
+                return Ok(report);
+            }
+        }
+        work.maintain(batches, true, &mut report).await;
+        Ok(report)
+    }
+
+    /// Embeds and writes what waits, batch by batch, and shows each batch to the turns.
+    pub(super) async fn drain(&self, progress: &mut OnSync<'_>) -> StoreResult<SyncReport> {
+        let shared = &self.engine.shared;
+        let index = self.engine.index.load_full().filter(|_| shared.writable);
+        let (mut report, mut batches, mut done) = (SyncReport::default(), 0, 0);
+        loop {
+            let serving = shared.serving.load_full();
+            let embedder = shared.embedder.as_deref().filter(|_| serving.snapshot.dims() > 0);
+            let work = Indexing {
+                files: &shared.files,
+                index: index.as_deref().map(|index| -> &dyn IndexStore { index }),
+                embedder,
+            };
+            let (mut taken, waiting) = self.take(&serving);
+            if taken.slugs.is_empty() {
+                taken.finished = true;
+                work.maintain(batches, true, &mut report).await;
+                break;
+            }
+            let total = done + waiting;
+            let mut go_on = |embedded: usize, of: usize| {
+                let part = taken.slugs.len() * embedded / of.max(1);
+                progress(SyncProgress { done: done + part, total }).is_continue()
+            };
+            let batch = work.batch(&taken.slugs, &serving.pages, &serving.snapshot, &mut go_on).await?;
+            report.add(batch.report);
+            if report.stopped {
+                return Ok(report);
+            }
+            shared.serving.rcu(|current| {
+                let snapshot = current.snapshot.patched(&taken.slugs, &batch.rows);
+                Arc::new(current.with_snapshot(Arc::new(snapshot)))
+            });
+            taken.finished = true;
+            batches += 1;
+            done += taken.slugs.len();
+            work.maintain(batches, false, &mut report).await;
+            if progress(SyncProgress { done, total }).is_break() {
+                report.stopped = !self.waiting().is_empty();
+                break;
+            }
+        }
+        self.after_writing(&report);
+        Ok(report)
+    }
+
+    fn take(&self, serving: &Serving) -> (Taken<'_>, usize) {
+        let mut waiting = self.waiting();
+        let all: Vec<Slug> = waiting.iter().take(crate::sync::PAGES_IN_A_BATCH).cloned().collect();
+        let count = waiting.len();
+        let slugs = all[..Indexing::batch_length(&all, &serving.pages)].to_vec();
+        for slug in &slugs {
+            waiting.remove(slug);
+        }
+        drop(waiting);
+        (Taken { waiting: &self.engine.waiting, slugs, finished: false }, count)
+    }
+
+    fn after_writing(&self, report: &SyncReport) {
+        let notices = &self.engine.shared.notices;
+        if report.pages + report.removed > 0 {
+            self.keep_maintenance_error(report);
+        }
+        if !report.without_vector.is_empty() {
+            notices.post(notice(
+                "pages_without_vector",
+                Severity::Warning,
+                format!("the embedding model refused {}: found by keyword only", report.without_vector.join(", ")),
+            ));
+        }
+        let index = self.engine.index.load_full();
+        if let Some(index) = index
+            && self.is_writable()
+            && self.waiting().is_empty()
+        {
+            notices.resolve("index_damaged");
+            if index.space().embedding.is_some() {
+                self.remove_stale_spaces();
+            }
+        }
+    }
+
+    fn keep_maintenance_error(&self, report: &SyncReport) {
+        let notices = &self.engine.shared.notices;
+        match &report.maintenance_error {
+            Some(error) => notices.post(notice(
+                "index_maintenance_failed",
+                Severity::Warning,
+                format!("the index works but could not be tidied and will grow ({error}), see `strata doctor`"),
+            )),
+            None => notices.resolve("index_maintenance_failed"),
+        }
+        let mut kept = self.engine.maintenance_error.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.clone_from(&report.maintenance_error);
+    }
+
+    /// Removes indexes of other models and rules, once this model's is complete. Without a model they are kept: making
+    /// them again is expensive, and the model may only be missing for a while.
+    fn remove_stale_spaces(&self) {
+        if let Some(embedder) = self.engine.shared.embedder.as_deref()
+            && let Err(error) = self.engine.home.remove_others(&space_of(Some(embedder)))
+        {
+            tracing::warn!(error = describe(&error), "old indexes could not be removed");
+        }
+    }
+
+    async fn embed_knowledge_base(&self) -> StoreResult<()> {
+        if let Some(embedder) = self.engine.shared.embedder.as_deref()
+            && self.is_writable()
+        {
+            self.engine.shared.pkb.embed_all(embedder).await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,206 @@
+//! Taking finished pages in: a folder, a file, a text, or a whole memory folder.
+//!
+//! Bytes are copied as they are; only the file's name changes, because it becomes the slug. One bad file costs that file and
+//! nothing else. How a page came in is recorded before its bytes are written: a crash between the two leaves a record
+//! without a page, which the next run completes, and never a page that looks like the owner's own.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use memory_core::env::Clock;
+use memory_core::provenance::{Authority, Origin, Trust, trust_of};
+use memory_core::text::fault::Fault;
+use memory_core::text::slug::Slug;
+use serde::Serialize;
+
+use crate::error::{SubstrateError, SubstrateResult};
+use crate::pages::FilePages;
+use crate::state::SqliteState;
+use crate::workspace::Workspace;
+
+mod place;
+mod source;
+mod views;
+
+/// What to take in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum IngestSource {
+    /// Every visible markdown file below a folder, such as an Obsidian vault.
+    Folder(PathBuf),
+    /// One file.
+    File(PathBuf),
+    /// A text under a name, which is a slug or a title.
+    Text {
+        /// The name.
+        name: String,
+        /// The text.
+        text: String,
+    },
+    /// A folder laid out like an assistant's `memory`: pages in `concepts/`, views and knowledge base beside it.
+    MemoryFolder(PathBuf),
+}
+
+/// How to take it in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IngestOptions {
+    /// Whether a page that came from the same place with other content is replaced.
+    pub overwrite: bool,
+    /// Whether to report only what would be done.
+    pub dry_run: bool,
+    /// How the text got here.
+    pub origin: Origin,
+    /// With whose authority.
+    pub authority: Authority,
+}
+
+impl Default for IngestOptions {
+    fn default() -> Self {
+        Self { overwrite: false, dry_run: false, origin: Origin::UserFile, authority: Authority::Owner }
+    }
+}
+
+/// How far a run is.
+#[derive(Clone, Copy, Debug)]
+pub struct IngestProgress<'a> {
+    /// Files done.
+    pub done: usize,
+    /// Files in all.
+    pub total: usize,
+    /// The file just done.
+    pub name: &'a str,
+}
+
+/// What became of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IngestAction {
+    /// It was written, or would be.
+    Written,
+    /// It is there already, byte for byte.
+    Unchanged,
+    /// Another version of it is there, which was kept.
+    SkippedExists,
+    /// It could not be taken in.
+    Invalid,
+}
+
+/// What became of one page.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct IngestedPage {
+    /// The page; `None` when it got no name.
+    pub slug: Option<Slug>,
+    /// The name it had, relative to what was ingested.
+    pub original_name: String,
+    /// What was done.
+    pub action: IngestAction,
+    /// What the user should know, one sentence each.
+    pub warnings: Vec<String>,
+    /// What is wrong with the text, with places.
+    pub faults: Vec<Fault>,
+    /// Why it is invalid.
+    pub error: Option<String>,
+}
+
+/// What became of a view or a file of the knowledge base.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PlacedFile {
+    /// Its path below `memory`.
+    pub path: String,
+    /// What was done.
+    pub action: IngestAction,
+    /// Why it is invalid.
+    pub error: Option<String>,
+}
+
+/// What became of everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct IngestReport {
+    /// Every page, in the order of names.
+    pub pages: Vec<IngestedPage>,
+    /// Views and files of the knowledge base.
+    pub files: Vec<PlacedFile>,
+    /// Files that were written, or would be.
+    pub written: usize,
+    /// Files that were there already.
+    pub unchanged: usize,
+    /// Files of which another version was kept.
+    pub skipped: usize,
+    /// Files that could not be taken in.
+    pub invalid: usize,
+    /// Files that are no markdown, and links, which are not followed.
+    pub other_files: usize,
+    /// Whether nothing was really written.
+    pub dry_run: bool,
+}
+
+impl IngestReport {
+    fn count(&mut self) {
+        let actions: Vec<IngestAction> =
+            self.pages.iter().map(|page| page.action).chain(self.files.iter().map(|file| file.action)).collect();
+        let number = |wanted| actions.iter().filter(|action| **action == wanted).count();
+        self.written = number(IngestAction::Written);
+        self.unchanged = number(IngestAction::Unchanged);
+        self.skipped = number(IngestAction::SkippedExists);
+        self.invalid = number(IngestAction::Invalid);
+    }
+}
+
+/// Takes pages in for one assistant. It does not touch the index.
+#[derive(Clone, Debug)]
+pub struct Ingester {
+    workspace: Workspace,
+    pages: FilePages,
+    state: Arc<SqliteState>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Ingester {
+    /// Returns an ingester for an assistant.
+    pub fn new(workspace: Workspace, pages: FilePages, state: Arc<SqliteState>, clock: Arc<dyn Clock>) -> Self {
+        Self { workspace, pages, state, clock }
+    }
+
+    /// Takes a source in on the calling thread, which may block.
+    ///
+    /// The same source again changes nothing. An error means that the source or the workspace cannot be used at all;
+    /// what is wrong with single files is in the report.
+    pub fn run(
+        &self,
+        source: &IngestSource,
+        options: IngestOptions,
+        progress: &mut dyn FnMut(IngestProgress<'_>),
+    ) -> SubstrateResult<IngestReport> {
+        let trust = permitted(options)?;
+        let mut found = source::find(source)?;
+        let mut report = IngestReport {
+            other_files: found.other_files,
+            dry_run: options.dry_run,
+            ..IngestReport::default()
+        };
+        let files = std::mem::take(&mut found.files);
+        report.pages = place::place(self, files, options, progress)?;
+        report.pages.append(&mut found.unusable);
+        report.pages.sort_by(|left, right| left.original_name.cmp(&right.original_name));
+        if let IngestSource::MemoryFolder(folder) = source {
+            views::place(self, folder, options, trust, &mut report)?;
+        }
+        report.count();
+        Ok(report)
+    }
+}
+
+/// Returns the trust that ingested text will have, or refuses what may not become a page.
+fn permitted(options: IngestOptions) -> SubstrateResult<Trust> {
+    match trust_of(options.origin, options.authority) {
+        Some(verdict) if verdict.beyond_evidence => Ok(verdict.trust),
+        _ => Err(SubstrateError::Refused {
+            reason: format!(
+                "text of origin `{:?}` under authority `{:?}` may be kept as evidence only",
+                options.origin, options.authority
+            ),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests;

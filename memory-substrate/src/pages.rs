@@ -1,0 +1,237 @@
+//! Concept pages as files that a person may edit at any time.
+//!
+//! The folder is shared with editors and other tools, so nothing here assumes to be alone: a write compares the bytes
+//! on disk and not a memory of them, a page's file may have any name its owner gave it, and links are never followed
+//! out of the folder.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use async_trait::async_trait;
+use memory_core::env::{EntryKind, FileInfo, Fs};
+use memory_core::store::{Expected, PageStamp, PageStore, StoreError, StoreResult, StoredPage};
+use memory_core::text::slug::Slug;
+use memory_core::time::Timestamp;
+
+use crate::blocking;
+use crate::error::store_io;
+
+pub use self::hash::hash_bytes;
+pub use self::index::{IndexedPage, PageIndex};
+pub use self::refresh::{PageIndexer, Refreshed};
+pub use self::scan::{PageFile, PageMap, RenamedPage};
+pub(crate) use self::scan::{free_slug, is_page_name, wanted_slug};
+
+mod cached;
+mod hash;
+mod index;
+mod refresh;
+mod scan;
+
+/// What a conflict shows in place of a hash when there is no page.
+const NOTHING: &str = "nothing";
+
+/// The pages below one folder.
+#[derive(Clone, Debug)]
+pub struct FilePages {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    fs: Arc<dyn Fs>,
+    folder: PathBuf,
+    /// Files whose name is not the canonical one of their slug, as of the last scan; `None` before the first.
+    named: RwLock<Option<HashMap<Slug, String>>>,
+    /// Held while a page is compared and swapped.
+    writing: Mutex<()>,
+}
+
+impl FilePages {
+    /// Returns the pages below a folder.
+    pub fn new(fs: Arc<dyn Fs>, folder: PathBuf) -> Self {
+        Self { shared: Arc::new(Shared { fs, folder, named: RwLock::new(None), writing: Mutex::new(()) }) }
+    }
+
+    /// Returns the folder.
+    pub fn folder(&self) -> &Path {
+        &self.shared.folder
+    }
+
+    /// Looks at every file and gives each its slug, on the calling thread, which may block.
+    pub fn scan(&self) -> StoreResult<PageMap> {
+        self.shared.scan()
+    }
+
+    /// Reads a page on the calling thread, which may block.
+    pub fn read_blocking(&self, slug: &Slug) -> StoreResult<Option<StoredPage>> {
+        self.shared.read(slug)
+    }
+
+    /// Writes a page on the calling thread, which may block.
+    pub fn write_blocking(&self, slug: &Slug, bytes: &[u8], expected: &Expected) -> StoreResult<String> {
+        self.shared.write(slug, bytes, expected)
+    }
+
+    /// Reads the bytes of a file of a scan on the calling thread, which may block.
+    pub(crate) fn read_file(&self, relative: &str) -> io::Result<Vec<u8>> {
+        self.shared.fs.read(&self.shared.folder.join(relative))
+    }
+}
+
+impl Shared {
+    fn scan(&self) -> StoreResult<PageMap> {
+        let map = scan::scan(self.fs.as_ref(), &self.folder)?;
+        let named = map.files.iter().filter(|(slug, file)| file.path != slug.to_relative_path());
+        let named = named.map(|(slug, file)| (slug.clone(), file.path.clone())).collect();
+        *self.named.write().unwrap_or_else(PoisonError::into_inner) = Some(named);
+        Ok(map)
+    }
+
+    /// Returns the path of a page's file, whether it exists or not.
+    fn path_of(&self, slug: &Slug) -> StoreResult<PathBuf> {
+        let known = |named: &HashMap<Slug, String>| {
+            named.get(slug).map_or_else(|| slug.to_relative_path(), String::clone)
+        };
+        let cached = self.named.read().unwrap_or_else(PoisonError::into_inner).as_ref().map(known);
+        let relative = if let Some(relative) = cached {
+            relative
+        } else {
+            let map = self.scan()?;
+            map.files.get(slug).map_or_else(|| slug.to_relative_path(), |file| file.path.clone())
+        };
+        Ok(self.folder.join(relative))
+    }
+
+    /// Returns what is known of a page's file; `None` when there is no regular file inside the folder.
+    fn look_at(&self, path: &Path) -> StoreResult<Option<FileInfo>> {
+        let below = path.strip_prefix(&self.folder).unwrap_or(path);
+        let mut place = self.folder.clone();
+        for part in below.parent().into_iter().flat_map(Path::components) {
+            place.push(part);
+            match self.fs.info(&place) {
+                Ok(info) if info.kind == EntryKind::Directory => {}
+                Ok(_) => return Ok(None),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+                Err(error) => return Err(store_io("look at", &place)(error)),
+            }
+        }
+        match self.fs.info(path) {
+            Ok(info) => Ok((info.kind == EntryKind::File).then_some(info)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(store_io("look at", path)(error)),
+        }
+    }
+
+    fn read(&self, slug: &Slug) -> StoreResult<Option<StoredPage>> {
+        if slug.is_reserved() {
+            return Ok(None);
+        }
+        let path = self.path_of(slug)?;
+        let Some(info) = self.look_at(&path)? else { return Ok(None) };
+        let bytes = match self.fs.read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(store_io("read", &path)(error)),
+        };
+        let hash = hash_bytes(&bytes);
+        Ok(Some(StoredPage { slug: slug.clone(), bytes, hash, modified_at: Timestamp::from_millis(info.modified_ms) }))
+    }
+
+    fn write(&self, slug: &Slug, bytes: &[u8], expected: &Expected) -> StoreResult<String> {
+        if slug.is_reserved() {
+            return Err(StoreError::BadRequest {
+                reason: format!("`{slug}` is a name that no page's file may take; choose another folder"),
+            });
+        }
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let path = self.path_of(slug)?;
+        self.compare(slug, expected)?;
+        if self.look_at(&path)?.is_none() {
+            self.refuse_links(&path)?;
+        }
+        self.fs.write(&path, bytes).map_err(store_io("write", &path))?;
+        Ok(hash_bytes(bytes))
+    }
+
+    fn delete(&self, slug: &Slug, expected: &Expected) -> StoreResult<()> {
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let path = self.path_of(slug)?;
+        if !self.compare(slug, expected)? {
+            return Ok(());
+        }
+        match self.fs.remove(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(store_io("delete", &path)(error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Compares what is on disk with what is expected there, and returns whether there is a page.
+    fn compare(&self, slug: &Slug, expected: &Expected) -> StoreResult<bool> {
+        let found = self.read(slug)?.map(|page| page.hash);
+        let agrees = match expected {
+            Expected::Any => true,
+            Expected::Absent => found.is_none(),
+            Expected::Hash(hash) => found.as_ref() == Some(hash),
+        };
+        if agrees {
+            return Ok(found.is_some());
+        }
+        Err(StoreError::Conflict {
+            what: slug.to_string(),
+            expected: match expected {
+                Expected::Hash(hash) => hash.clone(),
+                Expected::Absent | Expected::Any => NOTHING.to_owned(),
+            },
+            found: found.unwrap_or_else(|| NOTHING.to_owned()),
+        })
+    }
+
+    /// Refuses a place where something that is not ours stands: a link would lead the write out of the folder.
+    fn refuse_links(&self, path: &Path) -> StoreResult<()> {
+        for place in path.ancestors().take_while(|place| *place != self.folder) {
+            let kind = self.fs.info(place).map(|info| info.kind);
+            let expected = if place == path { EntryKind::File } else { EntryKind::Directory };
+            if kind.is_ok_and(|kind| kind != expected) {
+                return Err(StoreError::BadRequest {
+                    reason: format!("`{}` is a link or something else that a page cannot replace", place.display()),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl PageStore for FilePages {
+    async fn list(&self) -> StoreResult<Vec<PageStamp>> {
+        let shared = Arc::clone(&self.shared);
+        let map = blocking::run(move || shared.scan()).await?;
+        let stamp = |(slug, file): (Slug, PageFile)| PageStamp {
+            slug,
+            bytes: file.bytes,
+            modified_at: Timestamp::from_millis(file.modified_ms),
+        };
+        Ok(map.files.into_iter().map(stamp).collect())
+    }
+
+    async fn read(&self, slug: &Slug) -> StoreResult<Option<StoredPage>> {
+        let (shared, slug) = (Arc::clone(&self.shared), slug.clone());
+        blocking::run(move || shared.read(&slug)).await
+    }
+
+    async fn write(&self, slug: &Slug, bytes: Vec<u8>, expected: Expected) -> StoreResult<String> {
+        let (shared, slug) = (Arc::clone(&self.shared), slug.clone());
+        blocking::run(move || shared.write(&slug, &bytes, &expected)).await
+    }
+
+    async fn delete(&self, slug: &Slug, expected: Expected) -> StoreResult<()> {
+        let (shared, slug) = (Arc::clone(&self.shared), slug.clone());
+        blocking::run(move || shared.delete(&slug, &expected)).await
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,52 @@
+//! How pages came in, which decides how far they are trusted.
+
+use memory_core::provenance::{Authority, Origin};
+use memory_core::store::{PageOrigin, StoreResult};
+use memory_core::text::slug::Slug;
+use memory_core::time::Timestamp;
+use rusqlite::{Connection, params};
+
+use super::sql::{Named, sql};
+
+/// Returns how each ingested page came in, sorted by slug.
+pub(crate) fn all(connection: &Connection) -> StoreResult<Vec<PageOrigin>> {
+    connection
+        .prepare_cached("SELECT slug, original_name, origin, authority, at FROM page_origins ORDER BY slug")
+        .and_then(|mut statement| {
+            statement
+                .query_map([], |row| {
+                    Ok(PageOrigin {
+                        slug: row.get::<_, Named<Slug>>(0)?.0,
+                        original_name: row.get(1)?,
+                        origin: row.get::<_, Named<Origin>>(2)?.0,
+                        authority: row.get::<_, Named<Authority>>(3)?.0,
+                        at: Timestamp::from_millis(row.get(4)?),
+                    })
+                })?
+                .collect()
+        })
+        .map_err(sql("read how pages came in"))
+}
+
+/// Records how pages came in.
+pub(crate) fn put(connection: &Connection, origins: &[PageOrigin]) -> StoreResult<()> {
+    for origin in origins {
+        connection
+            .prepare_cached(
+                "INSERT INTO page_origins (slug, original_name, origin, authority, at) VALUES (?1, ?2, ?3, ?4, ?5) \
+                 ON CONFLICT (slug) DO UPDATE SET original_name = excluded.original_name, origin = excluded.origin, \
+                 authority = excluded.authority, at = excluded.at",
+            )
+            .and_then(|mut statement| {
+                statement.execute(params![
+                    origin.slug.as_str(),
+                    origin.original_name,
+                    Named(origin.origin),
+                    Named(origin.authority),
+                    origin.at.as_millis(),
+                ])
+            })
+            .map_err(sql("record how a page came in"))?;
+    }
+    Ok(())
+}
