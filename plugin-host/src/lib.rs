@@ -1,0 +1,40 @@
+//! Finds, verifies, loads, swaps and contains the plugins that tiers come as.
+//!
+//! A tier is a library with every right the host has, so nothing of it runs before its hash is on the operator's list, and
+//! it is loaded from a private copy that nobody can change underneath. It is never unloaded: a swap is a new instance
+//! beside the old one, a switch of one pointer, and a drain. Whatever a plugin does, short of corrupting memory, costs a
+//! turn its memory and nothing else: a panic, a hang or nonsense is an error with a code.
+//!
+//! [`PluginHost`] is the machinery of a process, [`Slot`] what serves one assistant, and [`PinnedTurn`] one turn's hold on
+//! the instance that began it.
+//!
+//! # Limitations
+//!
+//! A plugin that overflows its stack, aborts or corrupts memory ends the process; plugins are for code one trusts.
+//! Only Linux has been tried.
+
+mod allow;
+mod call;
+mod drain;
+mod error;
+mod host;
+mod library;
+mod loader;
+mod log;
+mod pinned;
+mod registry;
+mod runtime;
+mod sidecar;
+mod slot;
+mod staging;
+
+pub use self::allow::{AllowEntry, AllowList};
+pub use self::call::{TurnControl, new_call};
+pub use self::drain::Drained;
+pub use self::error::{HostError, LoadError, SlotError};
+pub use self::host::{HostOptions, Limits, PluginHost, Verified};
+pub use self::loader::{Build, LoadTimings, sha256_hex};
+pub use self::pinned::PinnedTurn;
+pub use self::registry::{Candidate, Registry};
+pub use self::sidecar::{SIDECAR_SUFFIX, Sidecar};
+pub use self::slot::{Change, Outcome, Serving, Slot, SlotStatus, Wanted};

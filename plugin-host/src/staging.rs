@@ -1,0 +1,82 @@
+//! The private store that libraries are loaded from: one file per hash, written once and never changed.
+//!
+//! Loading the file an operator copied would be a race and worse: a library that is cut short while it is mapped ends the
+//! process, and a path that was loaded once keeps giving the old library.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+static TEMPORARY: AtomicU64 = AtomicU64::new(0);
+
+/// Returns the path of the private copy of a library, writing it unless it is there already.
+pub(crate) fn stage(folder: &Path, sha256: &str, library: &[u8]) -> io::Result<PathBuf> {
+    make_private_folder(folder)?;
+    let path = folder.join(format!("{sha256}.so"));
+    // Compared by content, not by name alone: a copy that a disk fault or a hand has changed is replaced.
+    if fs::read(&path).is_ok_and(|staged| staged == library) {
+        return Ok(path);
+    }
+    let number = TEMPORARY.fetch_add(1, Ordering::Relaxed);
+    let temporary = folder.join(format!("{sha256}.{}.{number}.tmp", std::process::id()));
+    let written = write(&temporary, library).and_then(|()| fs::rename(&temporary, &path));
+    if written.is_err() {
+        // What is left of a failed write is of no use; failing to remove it changes nothing.
+        drop(fs::remove_file(&temporary));
+    }
+    written?;
+    File::open(folder)?.sync_all()?;
+    Ok(path)
+}
+
+fn write(path: &Path, library: &[u8]) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o500);
+    let mut file = options.open(path)?;
+    file.write_all(library)?;
+    file.sync_all()
+}
+
+fn make_private_folder(folder: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_is_written_once_and_repaired_when_damaged() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = folder.path().join("deep/store");
+        let path = stage(&store, "00", b"library").expect("staged");
+        assert_eq!(fs::read(&path).expect("there"), b"library");
+        let before = fs::metadata(&path)
+            .and_then(|data| data.modified())
+            .expect("a time");
+        assert_eq!(stage(&store, "00", b"library").expect("reused"), path);
+        assert_eq!(
+            fs::metadata(&path)
+                .and_then(|data| data.modified())
+                .expect("a time"),
+            before
+        );
+
+        fs::remove_file(&path).expect("removed");
+        fs::write(&path, b"damaged").expect("written");
+        stage(&store, "00", b"library").expect("repaired");
+        assert_eq!(fs::read(&path).expect("there"), b"library");
+        assert_eq!(
+            fs::read_dir(&store).expect("listed").count(),
+            1,
+            "no temporary file is left"
+        );
+    }
+}

@@ -1,0 +1,350 @@
+//! A tier that does what a test tells it to, good or bad.
+//!
+//! Its configuration fixes how it comes up, and the text of a user message how one turn goes, so that a single library
+//! serves every test of the loader, of deadlines and of containment.
+
+#![forbid(unsafe_code)]
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use memory_core::predicates::Tier;
+use memory_core::services::{
+    Call, Capability, KvScope, LexicalQuery, LogKind, LogRow, Notice, Services, Severity,
+};
+use memory_core::tier::{
+    Block, CommitToken, Explanation, MemoryTier, Placement, TierError, TierEvent, TierHealth,
+    TierManifest, TierStats, TurnPlan, TurnRequest,
+};
+use serde::Deserialize;
+
+memory_core::export_tier!(Probe);
+
+/// How an instance comes up.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is one independent fault a test asks for"
+)]
+struct Config {
+    /// Shown in every block, to tell instances apart.
+    label: String,
+    /// `create` panics.
+    panic_in_create: bool,
+    /// `create` takes this long.
+    create_ms: u64,
+    /// `health` says that it cannot serve.
+    unhealthy: bool,
+    /// `health` never answers.
+    health_hangs: bool,
+    /// Dropping the instance panics.
+    panic_in_drop: bool,
+}
+
+/// The tier.
+struct Probe {
+    services: Services,
+    config: Config,
+    turns: AtomicU64,
+    committed: AtomicU64,
+}
+
+impl fmt::Debug for Probe {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Probe")
+            .field("config", &self.config)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for Probe {
+    fn drop(&mut self) {
+        assert!(!self.config.panic_in_drop, "told to panic in drop");
+    }
+}
+
+/// Panics when it is dropped before it was finished.
+struct DropBomb;
+
+impl Drop for DropBomb {
+    fn drop(&mut self) {
+        panic!("told to panic when cancelled");
+    }
+}
+
+/// Waits without the help of a timer: a plugin has none of its own.
+async fn wait(call: &Call, time: Duration) {
+    let start = Instant::now();
+    while start.elapsed() < time {
+        call.yield_now().await;
+    }
+}
+
+fn block(text: String, token: Option<CommitToken>) -> Block {
+    Block {
+        id: "probe".to_owned(),
+        tag: "memory".to_owned(),
+        placement: Placement::Prepend,
+        order: 0,
+        priority: 0,
+        mandatory: false,
+        persistence_key: Some("memory".to_owned()),
+        text,
+        variants: vec!["short".to_owned()],
+        minimum_tokens: 1,
+        shows: Vec::new(),
+        commit: token,
+    }
+}
+
+fn show<T: fmt::Debug, E: fmt::Display>(name: &str, answer: Result<T, E>) -> String {
+    match answer {
+        Ok(value) => format!("{name}: {value:?}"),
+        Err(error) => format!("{name}: error: {error}"),
+    }
+}
+
+impl Probe {
+    /// Asks every service that was handed out, and returns a line for each.
+    async fn ask_everything(&self, call: &Call, request: &TurnRequest) -> Vec<String> {
+        let mut lines = vec![format!("offered: {:?}", self.services.offered())];
+        if let Some(clock) = &self.services.clock {
+            lines.push(format!("clock: {}", clock.now().as_millis()));
+        }
+        if let Some(pages) = &self.services.pages {
+            lines.push(show("pages.count", pages.count(call).await));
+            let core = pages.core(call).await;
+            lines.push(show(
+                "pages.links",
+                pages.links(call, core.clone().unwrap_or_default()).await,
+            ));
+            lines.push(show(
+                "pages.read",
+                pages.read(call, core.unwrap_or_default()).await,
+            ));
+            lines.push(show("pages.freshest", pages.freshest(call, 3).await));
+            lines.push(show("pages.now_text", pages.now_text(call).await));
+        }
+        if let Some(dense) = &self.services.dense {
+            lines.push(show("dense.space", dense.space(call).await));
+            match dense.embed(call, vec![request.user_message.clone()]).await {
+                Ok(vector) => lines.push(show("dense.search", dense.search(call, vector, 3).await)),
+                Err(error) => lines.push(format!("dense.embed: error: {error}")),
+            }
+        }
+        if let Some(lexical) = &self.services.lexical {
+            let query = LexicalQuery {
+                text: request.user_message.clone(),
+                head_weight: 2.0,
+                body_weight: 1.0,
+                k1: 1.2,
+                b: 0.75,
+                limit: 3,
+                best_per_page: true,
+            };
+            lines.push(show("lexical.search", lexical.search(call, query).await));
+            lines.push(show(
+                "lexical.idf",
+                lexical.idf(call, request.user_message.clone()).await,
+            ));
+        }
+        if let Some(residency) = &self.services.residency {
+            lines.push(show("residency.active", residency.active(call).await));
+        }
+        if let Some(log) = &self.services.log {
+            let row = LogRow {
+                kind: LogKind::PoolAudit,
+                slug: None,
+                body: "{}".to_owned(),
+            };
+            lines.push(show("log.append", log.append(call, vec![row]).await));
+            lines.push(show(
+                "log.newest",
+                log.newest(call, LogKind::PoolAudit, 1).await,
+            ));
+        }
+        if let Some(kv) = &self.services.kv {
+            let put = kv
+                .put(
+                    call,
+                    KvScope::Assistant,
+                    "seen".to_owned(),
+                    Some("yes".to_owned()),
+                )
+                .await;
+            lines.push(show("kv.put", put));
+            lines.push(show(
+                "kv.get",
+                kv.get(call, KvScope::Assistant, "seen".to_owned()).await,
+            ));
+        }
+        if let Some(messages) = &self.services.messages {
+            lines.push(show("messages.recent", messages.recent(call, 2).await));
+        }
+        if let Some(notices) = &self.services.notices {
+            let notice = Notice {
+                code: "probe".to_owned(),
+                severity: Severity::Info,
+                message: "hello".to_owned(),
+            };
+            lines.push(show("notices.post", notices.post(call, notice).await));
+        }
+        lines
+    }
+}
+
+#[async_trait]
+impl MemoryTier for Probe {
+    fn manifest() -> TierManifest {
+        TierManifest {
+            id: "probe".to_owned(),
+            tier: Tier::V3,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            requires: vec![Capability::Clock],
+            uses: vec![
+                Capability::Pages,
+                Capability::Sections,
+                Capability::Dense,
+                Capability::Lexical,
+                Capability::Residency,
+                Capability::Log,
+                Capability::Kv,
+                Capability::Messages,
+                Capability::Notices,
+            ],
+        }
+    }
+
+    fn create(services: Services, config: &str) -> Result<Self, TierError> {
+        let config: Config =
+            serde_json::from_str(config).map_err(|error| TierError::BadConfig {
+                reason: error.to_string(),
+            })?;
+        assert!(!config.panic_in_create, "told to panic in create");
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_millis(config.create_ms) {
+            std::thread::yield_now();
+        }
+        tracing::info!(label = %config.label, "probe created");
+        Ok(Self {
+            services,
+            config,
+            turns: AtomicU64::new(0),
+            committed: AtomicU64::new(0),
+        })
+    }
+
+    async fn begin_turn(&self, call: &Call, request: TurnRequest) -> Result<TurnPlan, TierError> {
+        let turn = self.turns.fetch_add(1, Ordering::Relaxed) + 1;
+        let span = tracing::info_span!("turn", conversation = %call.scope().conversation);
+        span.in_scope(|| tracing::debug!(turn, "asked"));
+        let mut lines = vec![format!("label: {}", self.config.label)];
+        match request.user_message.as_str() {
+            "echo" => lines.extend(self.ask_everything(call, &request).await),
+            "panic" => panic!("told to panic in begin_turn"),
+            "panic after await" => {
+                call.yield_now().await;
+                panic!("told to panic after an await");
+            }
+            "panic when cancelled" => {
+                let _bomb = DropBomb;
+                std::future::pending::<()>().await;
+            }
+            "never" => std::future::pending::<()>().await,
+            "spin" => {
+                // Blocks its thread for longer than any deadline of a test, then lets go, so that the test can end.
+                let start = Instant::now();
+                while start.elapsed() < Duration::from_secs(3) {
+                    std::hint::spin_loop();
+                }
+            }
+            "slow" => wait(call, Duration::from_millis(50)).await,
+            "until cancelled" => {
+                while !call.is_cancelled() {
+                    call.yield_now().await;
+                }
+                return Err(TierError::Cancelled);
+            }
+            "fail" => {
+                return Err(TierError::Internal {
+                    reason: "told to fail".to_owned(),
+                });
+            }
+            "wrong blocks" => {
+                let mut wrong = block(String::new(), None);
+                "</memory>".clone_into(&mut wrong.tag);
+                wrong.minimum_tokens = u32::MAX;
+                return Ok(TurnPlan {
+                    blocks: vec![wrong.clone(), wrong],
+                    ..TurnPlan::default()
+                });
+            }
+            _ => {}
+        }
+        let token = CommitToken(format!("{}/{turn}", self.config.label));
+        Ok(TurnPlan {
+            blocks: vec![block(lines.join("\n"), Some(token))],
+            pool_size: 1,
+            ..TurnPlan::default()
+        })
+    }
+
+    async fn commit(
+        &self,
+        _call: &Call,
+        token: CommitToken,
+        _message: String,
+    ) -> Result<(), TierError> {
+        if token.0.split('/').next() != Some(&self.config.label) {
+            return Err(TierError::Internal {
+                reason: format!("`{}` is not a token of this instance", token.0),
+            });
+        }
+        self.committed.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    async fn discard(&self, _call: &Call, token: CommitToken) -> Result<(), TierError> {
+        if token.0.split('/').next() == Some(&self.config.label) {
+            Ok(())
+        } else {
+            Err(TierError::Internal {
+                reason: format!("`{}` is not a token of this instance", token.0),
+            })
+        }
+    }
+
+    async fn on_event(&self, _call: &Call, event: TierEvent) -> Result<(), TierError> {
+        tracing::debug!(?event, "told");
+        Ok(())
+    }
+
+    async fn explain(&self, _call: &Call, request: TurnRequest) -> Result<Explanation, TierError> {
+        Ok(Explanation {
+            candidates: Vec::new(),
+            notes: vec![request.user_message],
+        })
+    }
+
+    async fn stats(&self, _call: &Call) -> Result<TierStats, TierError> {
+        Ok(TierStats {
+            turns: self.turns.load(Ordering::Relaxed),
+            committed_sections: self.committed.load(Ordering::Relaxed),
+            degraded_turns: 0,
+        })
+    }
+
+    async fn health(&self, _call: &Call) -> Result<TierHealth, TierError> {
+        if self.config.health_hangs {
+            std::future::pending::<()>().await;
+        }
+        Ok(TierHealth {
+            ok: !self.config.unhealthy,
+            detail: self.config.label.clone(),
+        })
+    }
+}
