@@ -1,0 +1,322 @@
+//! The tier itself: one instance for one assistant.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use async_trait::async_trait;
+use memory_core::predicates::Tier;
+use memory_core::services::{
+    Call, Capability, Kv, KvScope, Log, LogKind, LogRow, Pages, Residency, Resident, Sections, ServiceError, Services,
+};
+use memory_core::text::section::SectionId;
+use memory_core::text::slug::Slug;
+use memory_core::tier::{
+    Block, CommitBook, CommitToken, ExplainedCandidate, Explanation, MemoryTier, Placement, ShownSection, TierError,
+    TierEvent, TierHealth, TierManifest, TierStats, TurnPlan, TurnRequest,
+};
+use memory_core::wire;
+use serde_json::json;
+
+use crate::activation::{self, Searches, Similarity};
+use crate::render;
+use crate::settings::{self, CHARACTER_CAP, Settings};
+use crate::spread::{self, Links};
+
+/// Key under which a conversation's activation is kept.
+const ACTIVATION_KEY: &str = "activation";
+
+/// Identifier of the block.
+const BLOCK_ID: &str = "memory-v2";
+
+/// Its position among the blocks before a message: above the static ones.
+const BLOCK_ORDER: i32 = 29;
+
+/// Shows the pages that are most active.
+pub struct ActivationTier {
+    settings: Settings,
+    searches: Searches,
+    pages: Arc<dyn Pages>,
+    sections: Arc<dyn Sections>,
+    residency: Arc<dyn Residency>,
+    kv: Arc<dyn Kv>,
+    log: Option<Arc<dyn Log>>,
+    waiting: CommitBook<Pending>,
+    turns: AtomicU64,
+    committed: AtomicU64,
+    degraded: AtomicU64,
+}
+
+/// What is written once a turn's block was attached.
+struct Pending {
+    shown: Vec<ShownSection>,
+    log: LogRow,
+}
+
+/// One turn's activations, most active first.
+struct Activated {
+    ranked: Vec<(Slug, f64)>,
+    own: BTreeMap<Slug, f64>,
+    degraded: Vec<String>,
+}
+
+impl fmt::Debug for ActivationTier {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("ActivationTier").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl MemoryTier for ActivationTier {
+    fn manifest() -> TierManifest {
+        TierManifest {
+            id: env!("CARGO_PKG_NAME").to_owned(),
+            tier: Tier::V2,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            requires: vec![
+                Capability::Pages,
+                Capability::Sections,
+                Capability::Lexical,
+                Capability::Residency,
+                Capability::Kv,
+            ],
+            uses: vec![Capability::Dense, Capability::Log],
+        }
+    }
+
+    fn create(services: Services, config: &str) -> Result<Self, TierError> {
+        let missing = |capability: Capability| ServiceError::NotOffered { capability: capability.name().to_owned() };
+        Ok(Self {
+            settings: Settings::parse(config)?,
+            searches: Searches {
+                lexical: services.lexical.ok_or_else(|| missing(Capability::Lexical))?,
+                dense: services.dense,
+            },
+            pages: services.pages.ok_or_else(|| missing(Capability::Pages))?,
+            sections: services.sections.ok_or_else(|| missing(Capability::Sections))?,
+            residency: services.residency.ok_or_else(|| missing(Capability::Residency))?,
+            kv: services.kv.ok_or_else(|| missing(Capability::Kv))?,
+            log: services.log,
+            waiting: CommitBook::default(),
+            turns: AtomicU64::new(0),
+            committed: AtomicU64::new(0),
+            degraded: AtomicU64::new(0),
+        })
+    }
+
+    async fn begin_turn(&self, call: &Call, request: TurnRequest) -> Result<TurnPlan, TierError> {
+        let mut activated = self.activate(call, &request).await?;
+        let resident = self.resident(call, &request).await?;
+        let top = &activated.ranked[..activated.ranked.len().min(self.settings.v2.top_k as usize)];
+        let (already, fresh): (Vec<_>, Vec<_>) = top.iter().cloned().partition(|(slug, _)| resident.contains(slug));
+        let (pieces, shown) = self.read(call, &fresh).await?;
+        self.keep(call, &activated).await.or_else(|error| match error {
+            // A read-only turn keeps nothing, and that is no fault.
+            ServiceError::Unavailable { .. } => Ok(()),
+            error => Err(error),
+        })?;
+
+        self.turns.fetch_add(1, Ordering::Relaxed);
+        if !activated.degraded.is_empty() {
+            self.degraded.fetch_add(1, Ordering::Relaxed);
+        }
+        let pool_size = u32::try_from(activated.ranked.len()).unwrap_or(u32::MAX);
+        let mut blocks = Vec::new();
+        if !pieces.is_empty() {
+            let pending = Pending { shown: shown.clone(), log: activation_row(&activated, &shown) };
+            blocks.push(Block {
+                id: BLOCK_ID.to_owned(),
+                tag: wire::tag::MEMORY.to_owned(),
+                placement: Placement::Prepend,
+                order: BLOCK_ORDER,
+                priority: 100,
+                mandatory: false,
+                persistence_key: Some(wire::metadata::INJECTED_BLOCK.to_owned()),
+                text: render::block(&pieces),
+                variants: Vec::new(),
+                minimum_tokens: 0,
+                commit: Some(self.waiting.issue(call, pending)),
+                shows: shown,
+            });
+        }
+        Ok(TurnPlan {
+            blocks,
+            pool_size,
+            already_resident: already.into_iter().map(|(slug, _)| SectionId::lead(slug)).collect(),
+            degraded: std::mem::take(&mut activated.degraded),
+        })
+    }
+
+    async fn commit(&self, call: &Call, token: CommitToken, message: String) -> Result<(), TierError> {
+        let Some(pending) = self.waiting.take(&token) else {
+            return Ok(());
+        };
+        let resident = pending
+            .shown
+            .into_iter()
+            .map(|shown| Resident { slug: shown.section.slug.clone(), section: Some(shown.section), bytes: shown.bytes })
+            .collect::<Vec<_>>();
+        self.committed.fetch_add(resident.len() as u64, Ordering::Relaxed);
+        self.residency.record(call, message, resident).await?;
+        if let Some(log) = &self.log {
+            log.append(call, vec![pending.log]).await?;
+        }
+        Ok(())
+    }
+
+    async fn discard(&self, _call: &Call, token: CommitToken) -> Result<(), TierError> {
+        self.waiting.take(&token);
+        Ok(())
+    }
+
+    async fn on_event(&self, call: &Call, event: TierEvent) -> Result<(), TierError> {
+        match event {
+            // What was shown is gone from context; what was active stays active.
+            TierEvent::Compaction | TierEvent::Clean => self.residency.clear(call).await?,
+            TierEvent::Rewind { .. }
+            | TierEvent::Fork { .. }
+            | TierEvent::Delete
+            | TierEvent::ClearAll
+            | TierEvent::MemoryOff => {}
+        }
+        Ok(())
+    }
+
+    async fn explain(&self, call: &Call, request: TurnRequest) -> Result<Explanation, TierError> {
+        let activated = self.activate(call, &request).await?;
+        let resident = self.resident(call, &request).await?;
+        let top_k = self.settings.v2.top_k as usize;
+        let candidates = activated
+            .ranked
+            .iter()
+            .enumerate()
+            .map(|(rank, (slug, activation))| ExplainedCandidate {
+                slug: slug.clone(),
+                section: Some(SectionId::lead(slug.clone())),
+                lanes: vec![("own".to_owned(), settings::single(activated.own.get(slug).copied().unwrap_or(0.0)))],
+                fused: settings::single(*activation),
+                outcome: if rank >= top_k {
+                    "over_cap"
+                } else if resident.contains(slug) {
+                    "resident"
+                } else {
+                    "selected"
+                }
+                .to_owned(),
+            })
+            .collect();
+        Ok(Explanation { candidates, notes: activated.degraded })
+    }
+
+    async fn stats(&self, _call: &Call) -> Result<TierStats, TierError> {
+        Ok(TierStats {
+            turns: self.turns.load(Ordering::Relaxed),
+            committed_sections: self.committed.load(Ordering::Relaxed),
+            degraded_turns: self.degraded.load(Ordering::Relaxed),
+        })
+    }
+
+    async fn health(&self, call: &Call) -> Result<TierHealth, TierError> {
+        let pages = self.pages.count(call).await?;
+        Ok(TierHealth { ok: true, detail: format!("{pages} pages") })
+    }
+}
+
+impl ActivationTier {
+    async fn activate(&self, call: &Call, request: &TurnRequest) -> Result<Activated, TierError> {
+        let now = self.pages.now_text(call).await?;
+        let reply = request.previous_reply.as_deref().unwrap_or_default();
+        let similarities =
+            self.searches.similarities(&self.settings, call, &request.user_message, reply, &now).await?;
+        let before = self.before(call).await?;
+        let own = activation::own(&self.settings, &before, &similarities);
+        let slugs: Vec<Slug> = own.keys().cloned().collect();
+        let outgoing = self.pages.links(call, slugs.clone()).await?;
+        let links: Links = slugs
+            .into_iter()
+            .zip(outgoing)
+            .map(|(slug, links)| (slug, links.into_iter().map(|link| link.target).collect()))
+            .collect();
+        let spread =
+            spread::spread(&own, &links, self.settings.substrate.spread_k, self.settings.substrate.spread_hops);
+        let mut ranked: Vec<_> =
+            spread.into_iter().filter(|(_, activation)| *activation > self.settings.v2.epsilon).collect();
+        ranked.sort_by(|left, right| right.1.total_cmp(&left.1).then_with(|| left.0.cmp(&right.0)));
+        let degraded =
+            similarities.dense_missing.map(|reason| format!("dense_unavailable: {reason}")).into_iter().collect();
+        Ok(Activated { ranked, own, degraded })
+    }
+
+    /// Returns what was active after the turn before. An unreadable value counts as nothing.
+    async fn before(&self, call: &Call) -> Result<Similarity, TierError> {
+        let kept = self.kv.get(call, KvScope::Conversation, ACTIVATION_KEY.to_owned()).await?;
+        Ok(kept.and_then(|json| serde_json::from_str(&json).ok()).unwrap_or_default())
+    }
+
+    async fn keep(&self, call: &Call, activated: &Activated) -> Result<(), ServiceError> {
+        let active: BTreeMap<&Slug, f64> = activated.ranked.iter().map(|(slug, value)| (slug, *value)).collect();
+        let json = serde_json::to_string(&active).map_err(|error| ServiceError::Failed { reason: error.to_string() })?;
+        self.kv.put(call, KvScope::Conversation, ACTIVATION_KEY.to_owned(), Some(json)).await
+    }
+
+    /// Returns the pages whose lead, or whole, is in context.
+    async fn resident(&self, call: &Call, request: &TurnRequest) -> Result<HashSet<Slug>, TierError> {
+        if request.context_lost {
+            return Ok(HashSet::new());
+        }
+        let active = self.residency.active(call).await?;
+        Ok(active
+            .into_iter()
+            .filter(|entry| entry.section.as_ref().is_none_or(SectionId::is_lead))
+            .map(|entry| entry.slug)
+            .collect())
+    }
+
+    async fn read(&self, call: &Call, chosen: &[(Slug, f64)]) -> Result<(Vec<String>, Vec<ShownSection>), TierError> {
+        if chosen.is_empty() {
+            return Ok((Vec::new(), Vec::new()));
+        }
+        let slugs: Vec<Slug> = chosen.iter().map(|(slug, _)| slug.clone()).collect();
+        let leads = slugs.iter().map(|slug| SectionId::lead(slug.clone())).collect();
+        let pages = self.pages.read(call, slugs).await?;
+        let leads = self.sections.texts(call, leads).await?;
+        let (mut pieces, mut shown) = (Vec::new(), Vec::new());
+        let mut room = CHARACTER_CAP;
+        for (((slug, activation), page), lead) in chosen.iter().zip(pages).zip(leads) {
+            let lead = lead.map(|lead| lead.text);
+            let Some(piece) = page.and_then(|page| render::page(&page, lead.as_deref())) else {
+                continue;
+            };
+            let length = piece.chars().count();
+            if length > room {
+                break;
+            }
+            room -= length;
+            shown.push(ShownSection {
+                section: SectionId::lead(slug.clone()),
+                lane: "activation".to_owned(),
+                score: settings::single(*activation),
+                bytes: piece.len() as u64,
+            });
+            pieces.push(piece);
+        }
+        Ok((pieces, shown))
+    }
+}
+
+fn activation_row(activated: &Activated, shown: &[ShownSection]) -> LogRow {
+    let pages: Vec<_> = activated
+        .ranked
+        .iter()
+        .map(|(slug, value)| {
+            json!({
+                "slug": slug,
+                "activation": value,
+                "own": activated.own.get(slug),
+                "shown": shown.iter().any(|shown| shown.section.slug == *slug),
+            })
+        })
+        .collect();
+    LogRow { kind: LogKind::Activation, slug: None, body: json!({ "pages": pages }).to_string() }
+}

@@ -1,0 +1,51 @@
+//! The settings of tier v3, with the numbers that are not settings.
+//!
+//! Numbers that only make sense together with this code are constants here and not keys of the configuration.
+
+use memory_core::config::{TierConfig, V3Config};
+use memory_core::tier::TierError;
+
+/// Damping of reciprocal rank fusion (Cormack, Clarke and Büttcher 2009).
+pub(crate) const FUSION_K: f32 = 60.0;
+
+/// Weight of a term in a section's head: page title, heading and date.
+pub(crate) const HEAD_WEIGHT: f32 = 2.5;
+
+/// Weight of a term in a section's body.
+pub(crate) const BODY_WEIGHT: f32 = 1.0;
+
+/// Term-frequency saturation of the lexical finder.
+pub(crate) const K1: f32 = 1.5;
+
+/// Length normalisation of the lexical finder.
+pub(crate) const B: f32 = 0.75;
+
+/// Most core pages shown in a turn.
+pub(crate) const CORE_CAP: usize = 6;
+
+/// Most sections the finders may add in a turn.
+pub(crate) const SECTION_CAP: usize = 8;
+
+/// Most characters (Unicode scalars) the finders may add in a turn.
+pub(crate) const CHARACTER_CAP: usize = 6_000;
+
+/// Weight of the fresh lane in fusion: enough to order equals, too little to lift a page nobody asked for.
+pub(crate) const FRESH_WEIGHT: f32 = 0.02;
+
+/// What an instance was configured with.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) needle_k: u32,
+    pub(crate) dense_k: u32,
+    pub(crate) fresh_k: u32,
+}
+
+impl Settings {
+    /// Reads the settings from the JSON that the host resolved.
+    pub(crate) fn parse(config: &str) -> Result<Self, TierError> {
+        let bad = |reason: String| TierError::BadConfig { reason };
+        let config: TierConfig = serde_json::from_str(config).map_err(|error| bad(error.to_string()))?;
+        let v3: V3Config = config.v3.ok_or_else(|| bad("the settings of tier v3 are missing".to_owned()))?;
+        Ok(Self { needle_k: v3.needle_k, dense_k: v3.dense_k, fresh_k: v3.fresh_set.k })
+    }
+}
