@@ -1,0 +1,394 @@
+//! One assistant, open: what a host talks to.
+//!
+//! Opening takes the writer's lock and reads the settings, no more. The stores, the snapshot and the tier are opened by
+//! the first call that needs them, so that adding a note does not wait for an index and a fault in one of them is a
+//! fault of that call. From then on they stay open for as long as the assistant does.
+
+use std::fmt;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use memory_core::config::Config;
+use memory_core::predicates::Tier;
+use memory_core::services::{Capability, Notice};
+use memory_core::tier::TierStats;
+use memory_substrate::assistant::{
+    AssistantStore, EngineProgress, EngineStats, OpenMode, OpenOptions,
+};
+use memory_substrate::blocking;
+use memory_substrate::ingest::{IngestOptions, IngestReport, IngestSource};
+use memory_substrate::remember::{RememberInput, RememberReceipt, Rememberer};
+use memory_substrate::state::SqliteState;
+use memory_substrate::sync::{SyncProgress, SyncReport};
+use memory_substrate::workspace::{Workspace, WriterLock};
+use serde::Serialize;
+use tokio::sync::OnceCell;
+
+use crate::embedding::{Embedding, Stopwatches};
+use crate::error::StrataError;
+use crate::options::StrataOptions;
+use crate::plugins::{Pin, Pinned, Plugins, Serving, TierDesk};
+use crate::settings::{InForce, LiveSettings, SettingsSource};
+
+pub(crate) use self::begin::PendingTurn;
+pub use self::events::ConversationEvent;
+
+mod begin;
+mod call;
+mod config;
+mod conversation;
+mod events;
+mod finish;
+mod info;
+
+/// What an assistant is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Reading and writing; one process at a time.
+    ReadWrite,
+    /// Reading only: nothing is recorded, and a process that writes is not disturbed.
+    ReadOnly,
+}
+
+/// One assistant, open.
+pub struct Assistant {
+    options: Arc<StrataOptions>,
+    plugins: Arc<Plugins>,
+    workspace: Workspace,
+    access: Access,
+    settings: Arc<LiveSettings>,
+    embedding: Embedding,
+    lock: Mutex<Option<WriterLock>>,
+    engine: OnceCell<Engine>,
+}
+
+/// What the first call that needs it opens.
+#[derive(Debug)]
+struct Engine {
+    store: AssistantStore,
+    desk: TierDesk,
+    stopwatches: Stopwatches,
+    /// What opening had to say; the next turn passes it on.
+    opening: Mutex<Vec<Notice>>,
+    syncing: Arc<AtomicBool>,
+}
+
+/// How often a turn looks again when the settings change under it.
+const DECISIONS: usize = 3;
+
+/// The one decision of a turn: which settings hold, and what serves.
+#[derive(Debug)]
+struct Decided {
+    config: Arc<Config>,
+    pinned: Option<Pinned>,
+    /// Why what serves is not what it should be.
+    reason: Option<String>,
+}
+
+/// Which tier should serve and which one does.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TierStatus {
+    /// The tier the settings configure.
+    pub configured: Tier,
+    /// The plugin that serves; `None` when none does.
+    pub serving: Option<Serving>,
+    /// Why what serves is not what it should be.
+    pub reason: Option<String>,
+}
+
+/// Counters of an assistant.
+#[derive(Clone, Debug)]
+pub struct AssistantStats {
+    /// Which tier should serve and which one does.
+    pub tier: TierStatus,
+    /// The stores' counters.
+    pub engine: EngineStats,
+    /// The serving tier's counters.
+    pub tier_stats: Option<TierStats>,
+}
+
+impl fmt::Debug for Assistant {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Assistant")
+            .field("workspace", &self.workspace)
+            .field("access", &self.access)
+            .field("open", &self.engine.initialized())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Assistant {
+    /// Opens a workspace that exists. Blocks.
+    pub(crate) fn open(
+        options: Arc<StrataOptions>,
+        plugins: Arc<Plugins>,
+        embedding: &Embedding,
+        workspace: Workspace,
+        access: Access,
+    ) -> Result<Self, StrataError> {
+        let lock = match access {
+            Access::ReadWrite => Some(workspace.lock("strata")?),
+            Access::ReadOnly => None,
+        };
+        let settings = LiveSettings::open(SettingsSource::new(&options, workspace.clone()))?;
+        let embedding = embedding.for_settings(&settings.in_force().config);
+        Ok(Self {
+            options,
+            plugins,
+            workspace,
+            access,
+            settings: Arc::new(settings),
+            embedding,
+            lock: Mutex::new(lock),
+            engine: OnceCell::new(),
+        })
+    }
+
+    /// Returns the assistant's folder.
+    pub fn workspace(&self) -> &Workspace {
+        &self.workspace
+    }
+
+    /// Returns what the assistant was opened for.
+    pub fn access(&self) -> Access {
+        self.access
+    }
+
+    /// Returns the stores, opening them if need be. For programs that measure or check the parts.
+    pub async fn store(&self) -> Result<&AssistantStore, StrataError> {
+        Ok(&self.engine().await?.store)
+    }
+
+    /// Opens everything a turn needs, the model included, so that the first turn does not wait for it.
+    pub async fn warm(&self) -> Result<(), StrataError> {
+        let settings = self.look().await?;
+        self.embedding.warm();
+        let engine = self.engine().await?;
+        engine.follow(&settings.config).await;
+        Ok(())
+    }
+
+    /// Writes notes into the workspace and indexes them. A break of the progress function stops after the page at hand;
+    /// the same call again goes on.
+    pub async fn ingest(
+        &self,
+        source: IngestSource,
+        options: IngestOptions,
+        progress: &mut (dyn FnMut(EngineProgress) -> ControlFlow<()> + Send),
+    ) -> Result<(IngestReport, SyncReport), StrataError> {
+        self.writable("ingest")?;
+        self.embedding.warm();
+        Ok(self
+            .engine()
+            .await?
+            .store
+            .ingest_and_index(source, options, progress)
+            .await?)
+    }
+
+    /// Adds entries to the buffer and to the archive of the day. They are durable when this returns.
+    pub async fn remember(&self, input: RememberInput) -> Result<RememberReceipt, StrataError> {
+        self.writable("remember")?;
+        let zone = self.look().await?.config.time_zone.clone();
+        if let Some(engine) = self.engine.get() {
+            return Ok(engine.store.remember(input, &zone).await?);
+        }
+        // A note needs neither the index nor a model.
+        self.relock()?;
+        let (path, clock) = (self.workspace.state_path(), Arc::clone(&self.options.clock));
+        let state =
+            blocking::run(move || SqliteState::open(&path, &*clock).map_err(StrataError::from))
+                .await?;
+        let (clock, ids) = (
+            Arc::clone(&self.options.clock),
+            Arc::clone(&self.options.ids),
+        );
+        let rememberer = Rememberer::new(self.workspace.clone(), Arc::new(state), clock, ids);
+        rememberer.replay().await?;
+        Ok(rememberer.remember(input, &zone).await?)
+    }
+
+    /// Embeds and writes everything that still waits for the index.
+    pub async fn sync(
+        &self,
+        progress: &mut (dyn FnMut(SyncProgress) -> ControlFlow<()> + Send),
+    ) -> Result<SyncReport, StrataError> {
+        self.writable("bring the index up to date")?;
+        self.embedding.warm();
+        let store = &self.engine().await?.store;
+        store.refresh().await?;
+        Ok(store.sync(progress).await?)
+    }
+
+    /// Rebuilds the index from the pages beside the one in use, and switches to it when it is complete.
+    pub async fn reindex(
+        &self,
+        progress: &mut (dyn FnMut(SyncProgress) -> ControlFlow<()> + Send),
+    ) -> Result<SyncReport, StrataError> {
+        self.writable("rebuild the index")?;
+        self.embedding.warm();
+        Ok(self.engine().await?.store.reindex(progress).await?)
+    }
+
+    /// Returns which tier should serve and which one does, making it serve if need be.
+    pub async fn tier_status(&self) -> Result<TierStatus, StrataError> {
+        let config = self.look().await?.config;
+        if config.tier() == Tier::Off {
+            return Ok(TierStatus {
+                configured: Tier::Off,
+                serving: None,
+                reason: None,
+            });
+        }
+        let engine = self.engine().await?;
+        let decided = self.decide(engine, config).await;
+        let serving = decided.pinned.map(|pinned| pinned.serving().clone());
+        Ok(TierStatus {
+            configured: decided.config.tier(),
+            serving,
+            reason: decided.reason,
+        })
+    }
+
+    /// Returns the counters.
+    pub async fn stats(&self) -> Result<AssistantStats, StrataError> {
+        let tier = self.tier_status().await?;
+        let engine = self.engine().await?;
+        let tier_stats = match engine.desk.pin(tier.configured).held() {
+            Some(pinned) => Some(pinned.stats(&self.quiet_call("stats")).await?),
+            None => None,
+        };
+        Ok(AssistantStats {
+            tier,
+            engine: engine.store.stats().await?,
+            tier_stats,
+        })
+    }
+
+    /// Makes the configured tier serve and holds it. The settings may change meanwhile, by hand or for another turn, so
+    /// they are part of the answer.
+    async fn decide(&self, engine: &Engine, mut config: Arc<Config>) -> Decided {
+        for _ in 0..DECISIONS {
+            let reason = engine.follow(&config).await;
+            match engine.desk.pin(config.tier()) {
+                Pin::Held(pinned) => {
+                    return Decided {
+                        config,
+                        pinned: Some(pinned),
+                        reason,
+                    };
+                }
+                Pin::Nothing => {
+                    return Decided {
+                        config,
+                        pinned: None,
+                        reason,
+                    };
+                }
+                Pin::Another => {
+                    if let Ok(settings) = self.look().await {
+                        config = settings.config;
+                    }
+                }
+            }
+        }
+        let reason = Some("the settings change faster than tiers can follow".to_owned());
+        Decided {
+            config,
+            pinned: None,
+            reason,
+        }
+    }
+
+    /// Looks at the settings again.
+    async fn look(&self) -> Result<InForce, StrataError> {
+        let settings = Arc::clone(&self.settings);
+        blocking::run(move || Ok(settings.look())).await
+    }
+
+    /// Returns an error unless the assistant was opened for writing.
+    fn writable(&self, action: &'static str) -> Result<(), StrataError> {
+        match self.access {
+            Access::ReadWrite => Ok(()),
+            Access::ReadOnly => Err(StrataError::ReadOnly { action }),
+        }
+    }
+
+    /// Takes the lock again if an engine that failed to open let it go.
+    fn relock(&self) -> Result<(), StrataError> {
+        let mut lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        if lock.is_none() {
+            *lock = Some(self.workspace.lock("strata")?);
+        }
+        Ok(())
+    }
+
+    async fn engine(&self) -> Result<&Engine, StrataError> {
+        self.engine.get_or_try_init(|| self.open_engine()).await
+    }
+
+    async fn open_engine(&self) -> Result<Engine, StrataError> {
+        let mode = match self.access {
+            Access::ReadOnly => OpenMode::ReadOnly,
+            Access::ReadWrite => {
+                self.relock()?;
+                let lock = self
+                    .lock
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .take();
+                lock.map_or(OpenMode::ReadOnly, OpenMode::ReadWrite)
+            }
+        };
+        let (store, mut opening) = AssistantStore::open(OpenOptions {
+            workspace: self.workspace.clone(),
+            mode,
+            clock: Arc::clone(&self.options.clock),
+            ids: Arc::clone(&self.options.ids),
+            embedder: self.embedding.embedder.clone(),
+        })
+        .await?;
+        opening.extend(self.embedding.missing.clone());
+        Ok(Engine {
+            desk: self.plugins.desk(self.workspace.id().as_str()),
+            stopwatches: Stopwatches::default(),
+            store,
+            opening: Mutex::new(opening),
+            syncing: Arc::new(AtomicBool::new(false)),
+        })
+    }
+}
+
+impl Engine {
+    /// Makes the configured tier serve if it does not, and returns why it cannot if so.
+    async fn follow(&self, config: &Arc<Config>) -> Option<String> {
+        let services = self
+            .stopwatches
+            .wrap(self.store.services(config.tier(), &Capability::ALL));
+        self.desk.follow(config, &services).await
+    }
+
+    /// Returns what opening had to say, once.
+    fn take_opening(&self) -> Vec<Notice> {
+        std::mem::take(&mut *self.opening.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Brings the index up to date beside the turns, one run at a time.
+    fn sync_in_background(&self) {
+        if !self.store.is_writable() || self.syncing.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let (store, syncing) = (self.store.clone(), Arc::clone(&self.syncing));
+        drop(tokio::spawn(async move {
+            if let Err(error) = store.sync(&mut |_| ControlFlow::Continue(())).await {
+                tracing::warn!(
+                    error = &error as &dyn std::error::Error,
+                    "the index could not be brought up to date"
+                );
+            }
+            syncing.store(false, Ordering::SeqCst);
+        }));
+    }
+}

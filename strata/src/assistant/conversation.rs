@@ -1,0 +1,299 @@
+//! Where a message stands in its conversation, and how a turn becomes part of the tree.
+//!
+//! The tree is written in two steps, because a turn is: the user's message when blocks were attached to it, and both
+//! messages, final, when the turn ends. Every step can be repeated: a message that is there already keeps its place.
+
+use memory_core::env::{Clock, Ids};
+use memory_core::provenance::Origin;
+use memory_core::services::Role;
+use memory_core::store::{StateStore as _, StoreResult, TurnNode};
+use memory_core::text::block;
+use memory_core::wire::{metadata, tag};
+use memory_substrate::state::SqliteState;
+
+use crate::turn::{TurnEnd, TurnIds, TurnInput, wrap};
+
+/// How many messages back a tier is told of.
+const RECENT_MESSAGES: u32 = 6;
+
+/// How much of the assistant's last message a tier is told, in characters from its end.
+const REPLY_CHARACTERS: usize = 2_500;
+
+/// Where a message stands, and what was said before it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Place {
+    pub(crate) message: String,
+    pub(crate) turn: u64,
+    parent: Option<String>,
+    pub(crate) previous_reply: Option<String>,
+    pub(crate) recent: Vec<String>,
+    /// The user's text without what we attached to messages before.
+    pub(crate) text: String,
+}
+
+/// Finds the place of a message. One that is in the tree already keeps its own.
+pub(crate) async fn locate(
+    state: &SqliteState,
+    ids: &dyn Ids,
+    input: &TurnInput,
+) -> StoreResult<Place> {
+    let mut history = state
+        .recent_turn_nodes(&input.conversation, &input.branch, RECENT_MESSAGES)
+        .await?;
+    let known = match &input.message_id {
+        Some(id) => state.turn_node(id).await?,
+        None => None,
+    };
+    let (turn, parent) = if let Some(node) = &known {
+        history.retain(|earlier| earlier.turn < node.turn);
+        (node.turn, node.parent.clone())
+    } else {
+        let last = state.last_turn(&input.conversation, &input.branch).await?;
+        (last + 1, history.last().map(|node| node.id.clone()))
+    };
+    let attached: Vec<String> = history
+        .iter()
+        .chain(&known)
+        .flat_map(attached_texts)
+        .collect();
+    let attached: Vec<&str> = attached.iter().map(String::as_str).collect();
+    let last_reply = history
+        .iter()
+        .rev()
+        .find(|node| node.role == Role::Assistant)
+        .map(|node| node.text.clone());
+    let recent = history.into_iter().map(|node| node.text).collect();
+    Ok(Place {
+        message: input.message_id.clone().unwrap_or_else(|| ids.next_id()),
+        turn,
+        parent,
+        previous_reply: input
+            .previous_reply
+            .clone()
+            .or(last_reply)
+            .map(|reply| tail(&reply, REPLY_CHARACTERS)),
+        recent: if input.recent.is_empty() {
+            recent
+        } else {
+            input.recent.clone()
+        },
+        text: block::strip_attached(&input.text, &attached),
+    })
+}
+
+/// Puts the user's message into the tree, not final yet.
+pub(crate) async fn open_message(
+    state: &SqliteState,
+    clock: &dyn Clock,
+    input: &TurnInput,
+    place: &Place,
+) -> StoreResult<()> {
+    match state.turn_node(&place.message).await? {
+        Some(_) => Ok(()),
+        None => state.put_turn_node(user_node(clock, input, place)).await,
+    }
+}
+
+/// Makes both messages of a turn final parts of the tree.
+pub(crate) async fn close_turn(
+    state: &SqliteState,
+    clock: &dyn Clock,
+    ids: &dyn Ids,
+    input: &TurnInput,
+    place: &Place,
+    end: TurnEnd,
+) -> StoreResult<TurnIds> {
+    let mut message = match state.turn_node(&place.message).await? {
+        Some(node) => node,
+        None => user_node(clock, input, place),
+    };
+    let attached = attached_texts(&message);
+    if !message.finalised {
+        message.finalised = true;
+        state.put_turn_node(message.clone()).await?;
+    }
+    let Some(reply) = end.reply else {
+        return Ok(TurnIds {
+            message: message.id,
+            reply: None,
+        });
+    };
+    let attached: Vec<&str> = attached.iter().map(String::as_str).collect();
+    let now = clock.now();
+    let node = TurnNode {
+        id: end.reply_id.unwrap_or_else(|| ids.next_id()),
+        parent: Some(message.id.clone()),
+        role: Role::Assistant,
+        text: block::strip_attached(&reply, &attached),
+        speaker: None,
+        principal: None,
+        origin: Origin::AssistantInferred,
+        event_time: end.event_time.unwrap_or(now),
+        ingestion_time: now,
+        metadata: "{}".to_owned(),
+        attached_blocks: Vec::new(),
+        ..message.clone()
+    };
+    let ids = TurnIds {
+        message: message.id,
+        reply: Some(node.id.clone()),
+    };
+    state.put_turn_node(node).await?;
+    Ok(ids)
+}
+
+fn user_node(clock: &dyn Clock, input: &TurnInput, place: &Place) -> TurnNode {
+    let now = clock.now();
+    TurnNode {
+        id: place.message.clone(),
+        conversation: input.conversation.clone(),
+        parent: place.parent.clone(),
+        branch: input.branch.clone(),
+        turn: place.turn,
+        role: Role::User,
+        text: place.text.clone(),
+        finalised: false,
+        speaker: input.speaker.clone(),
+        principal: input.principal.clone(),
+        authority: input.authority,
+        agent: input.agent.clone(),
+        channel: input.channel.clone(),
+        origin: input.origin,
+        event_time: input.event_time.unwrap_or(now),
+        ingestion_time: now,
+        metadata: "{}".to_owned(),
+        attached_blocks: Vec::new(),
+    }
+}
+
+/// Returns the blocks of a message as they stood in the prompt.
+fn attached_texts(node: &TurnNode) -> Vec<String> {
+    let wrapper = |key: &str| match key {
+        metadata::INJECTED_BLOCK | metadata::V3_INJECTED_BLOCK => tag::MEMORY,
+        metadata::STATIC_BLOCK => tag::INFO,
+        metadata::PKB_CONTEXT_BLOCK => tag::KNOWLEDGE_BASE,
+        metadata::PKB_REMINDER_BLOCK => tag::SYSTEM_REMINDER,
+        _ => "",
+    };
+    node.attached_blocks
+        .iter()
+        .map(|(key, text)| wrap(wrapper(key), text))
+        .collect()
+}
+
+fn tail(text: &str, characters: usize) -> String {
+    let skipped = text.chars().count().saturating_sub(characters);
+    text.chars().skip(skipped).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use memory_core::env::{CountingIds, ManualClock};
+    use memory_core::time::Timestamp;
+
+    use super::*;
+
+    fn state(root: &tempfile::TempDir) -> (SqliteState, Arc<ManualClock>) {
+        let clock = Arc::new(ManualClock::at(Timestamp::from_millis(1_000)));
+        let state = SqliteState::open(&root.path().join("state.db"), &*clock).unwrap();
+        (state, clock)
+    }
+
+    #[tokio::test]
+    async fn a_second_turn_knows_the_first() {
+        let root = tempfile::tempdir().unwrap();
+        let (state, clock) = state(&root);
+        let ids = CountingIds::new("m");
+        let first = TurnInput::owner("c", "hello");
+        let place = locate(&state, &ids, &first).await.unwrap();
+        assert_eq!((place.turn, place.previous_reply.as_deref()), (1, None));
+        close_turn(
+            &state,
+            &*clock,
+            &ids,
+            &first,
+            &place,
+            TurnEnd::reply("hi there"),
+        )
+        .await
+        .unwrap();
+
+        let second = locate(&state, &ids, &TurnInput::owner("c", "again"))
+            .await
+            .unwrap();
+        assert_eq!(second.turn, 2);
+        assert_eq!(second.parent.as_deref(), Some("m000002"));
+        assert_eq!(second.previous_reply.as_deref(), Some("hi there"));
+        assert_eq!(second.recent, ["hello", "hi there"]);
+    }
+
+    #[tokio::test]
+    async fn a_message_that_comes_again_keeps_its_place() {
+        let root = tempfile::tempdir().unwrap();
+        let (state, clock) = state(&root);
+        let ids = CountingIds::new("m");
+        let input = TurnInput {
+            message_id: Some("host1".to_owned()),
+            ..TurnInput::owner("c", "hello")
+        };
+        for _ in 0..2 {
+            let place = locate(&state, &ids, &input).await.unwrap();
+            assert_eq!((place.turn, place.parent.as_deref()), (1, None));
+            open_message(&state, &*clock, &input, &place).await.unwrap();
+            let end = TurnEnd {
+                reply_id: Some("host2".to_owned()),
+                ..TurnEnd::reply("hi")
+            };
+            let stored = close_turn(&state, &*clock, &ids, &input, &place, end)
+                .await
+                .unwrap();
+            assert_eq!(
+                stored,
+                TurnIds {
+                    message: "host1".to_owned(),
+                    reply: Some("host2".to_owned())
+                }
+            );
+        }
+        assert_eq!(
+            state
+                .recent_turn_nodes("c", "main", 10)
+                .await
+                .unwrap()
+                .len(),
+            2
+        );
+    }
+
+    #[tokio::test]
+    async fn what_was_attached_is_not_taken_for_the_users_words() {
+        let root = tempfile::tempdir().unwrap();
+        let (state, clock) = state(&root);
+        let ids = CountingIds::new("m");
+        let input = TurnInput {
+            message_id: Some("host1".to_owned()),
+            ..TurnInput::owner("c", "hello")
+        };
+        let place = locate(&state, &ids, &input).await.unwrap();
+        open_message(&state, &*clock, &input, &place).await.unwrap();
+        let blocks = vec![(metadata::STATIC_BLOCK.to_owned(), "facts".to_owned())];
+        state.attach_blocks("host1", blocks).await.unwrap();
+
+        let again = TurnInput {
+            text: "<info>\nfacts\n</info>\nhello".to_owned(),
+            ..input.clone()
+        };
+        assert_eq!(locate(&state, &ids, &again).await.unwrap().text, "hello");
+        let foreign = TurnInput {
+            text: "<info>\nother\n</info>\nhello".to_owned(),
+            ..input
+        };
+        assert_eq!(
+            locate(&state, &ids, &foreign).await.unwrap().text,
+            foreign.text,
+            "a person may write our tags"
+        );
+    }
+}

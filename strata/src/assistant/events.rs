@@ -1,0 +1,87 @@
+//! What can happen to a conversation between turns.
+//!
+//! The host's own rows follow first, because they must be right whichever tier serves, or none; then the serving tier is
+//! told, for what it keeps beside them.
+
+use memory_core::services::Resident;
+use memory_core::store::StateStore as _;
+use memory_core::tier::TierEvent;
+
+use super::Assistant;
+use crate::error::StrataError;
+
+/// Something that happened to a conversation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ConversationEvent {
+    /// History was compacted: nothing that was injected is in context any more.
+    Compaction,
+    /// History was cleaned by the user.
+    Clean,
+    /// The conversation went back to a message. What was injected counts as gone, so it may be shown again.
+    Rewind {
+        /// The last message that is still visible.
+        message: String,
+    },
+    /// The conversation was copied.
+    Fork {
+        /// The new conversation.
+        conversation: String,
+        /// Whether the whole history was taken along, and with it what is in context.
+        full: bool,
+    },
+    /// The conversation was deleted.
+    Delete,
+}
+
+impl Assistant {
+    /// Takes note of something that happened to a conversation.
+    pub async fn on_event(
+        &self,
+        conversation: &str,
+        event: ConversationEvent,
+    ) -> Result<(), StrataError> {
+        self.writable("take note of an event")?;
+        let config = self.look().await?.config;
+        let engine = self.engine().await?;
+        let state = engine.store.state();
+        match &event {
+            ConversationEvent::Compaction
+            | ConversationEvent::Clean
+            | ConversationEvent::Rewind { .. }
+            | ConversationEvent::Delete => self.forget_context(engine, conversation).await?,
+            ConversationEvent::Fork {
+                conversation: copy,
+                full: true,
+            } => {
+                for entry in state.resident(conversation).await? {
+                    let shown = Resident {
+                        slug: entry.slug,
+                        section: entry.section,
+                        bytes: entry.bytes,
+                    };
+                    state
+                        .record_resident(copy, &entry.message, entry.tier, vec![shown], entry.at)
+                        .await?;
+                }
+            }
+            ConversationEvent::Fork { full: false, .. } => {}
+        }
+        if let Some(pinned) = self.decide(engine, config).await.pinned {
+            let call = self.conversation_call("event", conversation.to_owned());
+            pinned.on_event(&call, event.into()).await?;
+        }
+        Ok(())
+    }
+}
+
+impl From<ConversationEvent> for TierEvent {
+    fn from(event: ConversationEvent) -> Self {
+        match event {
+            ConversationEvent::Compaction => Self::Compaction,
+            ConversationEvent::Clean => Self::Clean,
+            ConversationEvent::Rewind { message } => Self::Rewind { message },
+            ConversationEvent::Fork { conversation, full } => Self::Fork { conversation, full },
+            ConversationEvent::Delete => Self::Delete,
+        }
+    }
+}

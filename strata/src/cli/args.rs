@@ -1,0 +1,247 @@
+//! The command line's grammar.
+//!
+//! The help texts here are the reference that users see first; `docs/cli.md` says the same at more length.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Long-term memory for AI assistants.
+#[derive(Debug, Parser)]
+#[command(
+    name = "strata",
+    version,
+    propagate_version = true,
+    max_term_width = 100
+)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Options of every command.
+#[derive(Debug, Args)]
+pub(crate) struct Global {
+    /// Folder that holds the assistants [environment: `STRATA_HOME`]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) home: Option<PathBuf>,
+    /// Whose memory [environment: `STRATA_ASSISTANT`; default: default]
+    #[arg(long, global = true, value_name = "ID")]
+    pub(crate) assistant: Option<String>,
+    /// Folder that holds the tier plugins [environment: `STRATA_PLUGIN_DIR`]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) plugins: Option<PathBuf>,
+    /// Print one JSON object instead of text
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Log more to standard error; repeat for still more
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
+    /// Which embedder to use
+    #[arg(long, global = true, hide = true, value_enum, default_value_t = EmbedderArg::Auto)]
+    pub(crate) embedder: EmbedderArg,
+}
+
+/// Which embedder to use; only tests choose another than the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum EmbedderArg {
+    /// The provisioned model, or none.
+    Auto,
+    /// No embedder.
+    None,
+    /// Vectors made from hashed words.
+    Seeded,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Create a workspace
+    Init(InitArgs),
+    /// Read Markdown from folders, files or standard input, and index it
+    Ingest(IngestArgs),
+    /// Add one entry to the buffer
+    Remember(RememberArgs),
+    /// Print what would be injected for a message
+    Context(ContextArgs),
+    /// Show or change the tier
+    #[command(subcommand)]
+    Tier(TierCommand),
+    /// List, check or trust tier plugins
+    #[command(subcommand)]
+    Plugins(PluginsCommand),
+    /// Check workspace, database, index, model and plugins; repair nothing
+    Doctor(DoctorArgs),
+    /// Rebuild the index from the pages
+    Reindex,
+    /// Show or change settings
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// Play the demonstration
+    #[command(hide = true)]
+    Demo(DemoArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct InitArgs {
+    /// Time zone in which dates are shown and written [default: this computer's]
+    #[arg(long, value_name = "ZONE")]
+    pub(crate) time_zone: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct IngestArgs {
+    /// Folders, files, or `-` for standard input
+    #[arg(required = true, value_name = "PATH")]
+    pub(crate) paths: Vec<PathBuf>,
+    /// Replace pages that are there with other content
+    #[arg(long)]
+    pub(crate) overwrite: bool,
+    /// Say what would happen and change nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// The paths are laid out like a workspace's own `memory` folder
+    #[arg(long)]
+    pub(crate) memory_folder: bool,
+    /// Name of the page that is read from standard input
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RememberArgs {
+    /// What to remember, or `-` for standard input
+    pub(crate) text: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ContextArgs {
+    /// The user's message, or `-` for standard input
+    #[arg(value_name = "MESSAGE")]
+    pub(crate) message: String,
+    /// Record that the sections have been seen
+    #[arg(long)]
+    pub(crate) attach: bool,
+    /// Also print every candidate with its lanes, scores and outcome
+    #[arg(long)]
+    pub(crate) explain: bool,
+    /// The conversation the message belongs to
+    #[arg(long, value_name = "ID", default_value = "default")]
+    pub(crate) conversation: String,
+    /// With what authority the message is said
+    #[arg(long, value_enum, default_value_t = AuthorityArg::Owner)]
+    pub(crate) authority: AuthorityArg,
+}
+
+/// With what authority a message is said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AuthorityArg {
+    /// The person the memory belongs to
+    Owner,
+    /// A person the owner paired with this assistant
+    Paired,
+    /// Nobody known: gets nothing
+    None,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TierCommand {
+    /// Print the configured tier and the one that serves
+    Show,
+    /// Change the settings to a tier
+    Set {
+        /// `off`, `v1`, `v2` or `v3`
+        tier: String,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PluginsCommand {
+    /// Print every plugin found and whether it is trusted
+    List,
+    /// Check every plugin up to the point where its code would run
+    Verify,
+    /// Add a plugin's checksum to the allow-list
+    Trust {
+        /// The library, its manifest, or the identifier of a plugin in the folder
+        plugin: PathBuf,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// Also compare the checksums of the model's files
+    #[arg(long)]
+    pub(crate) deep: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Print every setting
+    Show {
+        /// Also print where each value comes from
+        #[arg(long)]
+        origin: bool,
+    },
+    /// Print one setting
+    Get {
+        /// The dotted key
+        key: String,
+    },
+    /// Change settings in `assistant.toml`, keeping comments and order
+    Set {
+        /// Keys, each followed by its value; several change together
+        #[arg(required = true, num_args = 2.., value_names = ["KEY", "VALUE"], allow_negative_numbers = true)]
+        pairs: Vec<String>,
+    },
+    /// Remove settings from `assistant.toml`, so that their defaults apply
+    Unset {
+        /// The dotted keys
+        #[arg(required = true, value_name = "KEY")]
+        keys: Vec<String>,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// The checkout whose documentation and examples are used
+    #[arg(long, value_name = "DIR")]
+    pub(crate) repo: PathBuf,
+    /// Print only the SHA-256 of everything that was injected
+    #[arg(long)]
+    pub(crate) digest: bool,
+    /// Keep the workspace in this folder, which must be empty or absent
+    #[arg(long, value_name = "DIR")]
+    pub(crate) keep: Option<PathBuf>,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_grammar_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn global_options_may_follow_the_command() {
+        let cli =
+            Cli::try_parse_from(["strata", "context", "hi", "--json", "--home", "/h"]).unwrap();
+        assert!(cli.global.json && cli.global.home == Some("/h".into()));
+    }
+
+    #[test]
+    fn settings_come_in_pairs() {
+        let cli = Cli::try_parse_from(["strata", "config", "set", "a", "1", "b", "-2"]).unwrap();
+        let Command::Config(ConfigCommand::Set { pairs }) = cli.command else {
+            panic!("another command")
+        };
+        assert_eq!(pairs, ["a", "1", "b", "-2"]);
+        assert!(Cli::try_parse_from(["strata", "config", "set", "a"]).is_err());
+    }
+}

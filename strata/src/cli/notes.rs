@@ -1,0 +1,311 @@
+//! `init`, `ingest`, `remember`, `reindex`: everything that puts something into a memory.
+
+use std::path::PathBuf;
+
+use serde_json::json;
+use strata::{
+    Access, Authority, Channel, ErrorKind, IngestAction, IngestOptions, IngestReport, IngestSource,
+    InitOptions, Origin, RememberInput, SyncReport,
+};
+
+use super::args::{IngestArgs, InitArgs, RememberArgs};
+use super::output::{Exit, Failure, Lines, Report, Style};
+use super::progress::Progress;
+use super::{Session, argument_or_input};
+
+/// Creates a workspace.
+pub(crate) async fn init(session: &Session, args: InitArgs) -> Result<Report, Failure> {
+    let zone = args.time_zone.unwrap_or_else(local_zone);
+    let options = InitOptions {
+        time_zone: Some(zone.clone()),
+    };
+    let root = session.strata()?.init(session.id(), options).await?;
+    let text = format!(
+        "created `{}` on tier v3, time zone {zone}\nnext: `strata ingest ~/notes`, then `strata context \"…\"`",
+        root.display()
+    );
+    Ok(Report::done(
+        json!({ "assistant": session.id(), "path": root, "tier": "v3", "time_zone": zone }),
+        text,
+    ))
+}
+
+/// Returns the name of this computer's time zone; it is only a suggestion that `init` writes down.
+fn local_zone() -> String {
+    jiff::tz::TimeZone::system()
+        .iana_name()
+        .unwrap_or("UTC")
+        .to_owned()
+}
+
+/// Reads notes.
+pub(crate) async fn ingest(session: &Session, args: IngestArgs) -> Result<Report, Failure> {
+    let sources = sources(&args)?;
+    let options = IngestOptions {
+        overwrite: args.overwrite,
+        dry_run: args.dry_run,
+        origin: Origin::UserFile,
+        authority: Authority::Owner,
+    };
+    let assistant = session.assistant(Access::ReadWrite).await?;
+    let progress = Progress::new(session);
+    let mut reports = Vec::new();
+    for source in sources {
+        let done = assistant
+            .ingest(source, options, &mut |at| progress.engine(&at))
+            .await;
+        match done {
+            Ok(done) => reports.push(done),
+            Err(error) => {
+                progress.finish();
+                return Err(error.into());
+            }
+        }
+    }
+    progress.finish();
+    let mut text = Lines::default();
+    let mut warnings = Vec::new();
+    let mut partly = false;
+    for (pages, index) in &reports {
+        partly |= describe(
+            pages,
+            index,
+            session.console.style,
+            &mut text,
+            &mut warnings,
+        );
+    }
+    let data = reports
+        .iter()
+        .map(|(pages, index)| json!({ "report": pages, "index": sync_data(index) }))
+        .collect();
+    let exit = if partly { Exit::Partly } else { Exit::Done };
+    Ok(Report::done(data, text.finish()).warn(warnings).exit(exit))
+}
+
+fn sources(args: &IngestArgs) -> Result<Vec<IngestSource>, Failure> {
+    let mut sources = Vec::new();
+    for path in &args.paths {
+        if path.as_os_str() == "-" {
+            let name = args.name.clone().unwrap_or_else(|| "stdin.md".to_owned());
+            sources.push(IngestSource::Text {
+                name,
+                text: argument_or_input("-".to_owned())?,
+            });
+            continue;
+        }
+        let absolute = std::path::absolute(path).map_err(Failure::Stream)?;
+        sources.push(source(absolute, args.memory_folder)?);
+    }
+    Ok(sources)
+}
+
+fn source(path: PathBuf, memory_folder: bool) -> Result<IngestSource, Failure> {
+    if path.is_dir() {
+        return Ok(if memory_folder {
+            IngestSource::MemoryFolder(path)
+        } else {
+            IngestSource::Folder(path)
+        });
+    }
+    if path.is_file() {
+        return Ok(IngestSource::File(path));
+    }
+    Err(Failure::new(
+        ErrorKind::NotFound,
+        format!(
+            "`{}` is neither a folder nor a file: check the path",
+            path.display()
+        ),
+    ))
+}
+
+/// Describes what became of a source and returns whether something is left to do.
+fn describe(
+    pages: &IngestReport,
+    index: &SyncReport,
+    style: Style,
+    text: &mut Lines,
+    warnings: &mut Vec<String>,
+) -> bool {
+    let mut partly = pages.invalid > 0 || pages.skipped > 0 || index.stopped;
+    for page in &pages.pages {
+        let name = &page.original_name;
+        for fault in &page.faults {
+            partly = true;
+            warnings.push(format!(
+                "{name}:{}:{}: {}",
+                fault.line, fault.column, fault.message
+            ));
+        }
+        warnings.extend(
+            page.warnings
+                .iter()
+                .map(|warning| format!("{name}: {warning}")),
+        );
+        match page.action {
+            IngestAction::SkippedExists => {
+                warnings.push(format!(
+                    "{name}: is there with other content, left alone; `--overwrite` replaces it"
+                ));
+            }
+            IngestAction::Invalid => {
+                let reason = page.error.as_deref().unwrap_or("cannot be read");
+                warnings.push(format!("{name}: {reason}"));
+            }
+            IngestAction::Written | IngestAction::Unchanged => {}
+        }
+    }
+    for file in &pages.files {
+        if file.action == IngestAction::SkippedExists {
+            partly = true;
+            warnings.push(format!(
+                "{}: is there with other content, left alone; `--overwrite` replaces it",
+                file.path
+            ));
+        }
+        if let Some(error) = &file.error {
+            partly = true;
+            warnings.push(format!("{}: {error}", file.path));
+        }
+    }
+    let would = if pages.dry_run {
+        "would write"
+    } else {
+        "wrote"
+    };
+    let mut parts = vec![
+        format!("{would} {}", written(pages)),
+        format!("unchanged {}", pages.unchanged),
+    ];
+    for (number, what) in [
+        (pages.skipped, "left alone"),
+        (pages.invalid, "unusable"),
+        (pages.other_files, "not Markdown"),
+    ] {
+        parts.extend((number > 0).then(|| format!("{what} {number}")));
+    }
+    text.push(format!("{} {}", style.green("ingested:"), parts.join(", ")));
+    if !pages.dry_run {
+        text.push(indexed(index, style));
+    }
+    partly
+}
+
+fn indexed(index: &SyncReport, style: Style) -> String {
+    let mut parts = vec![
+        format!(
+            "{} of {}",
+            count(index.sections, "section"),
+            count(index.pages, "page")
+        ),
+        format!("{} embedded", index.embedded),
+        format!("{} reused", index.reused),
+    ];
+    parts.extend((index.removed > 0).then(|| format!("{} removed", index.removed)));
+    let without = index.without_vector.len();
+    parts.extend((without > 0).then(|| format!("{without} without a vector")));
+    if index.stopped {
+        parts.push("stopped early: the same command again goes on".to_owned());
+    }
+    format!("{} {}", style.green("indexed:"), parts.join(", "))
+}
+
+fn sync_data(index: &SyncReport) -> serde_json::Value {
+    json!({
+        "pages": index.pages,
+        "sections": index.sections,
+        "embedded": index.embedded,
+        "reused": index.reused,
+        "removed": index.removed,
+        "stopped": index.stopped,
+        "without_vector": index.without_vector,
+    })
+}
+
+/// Says how much was written, pages and other files apart.
+fn written(report: &IngestReport) -> String {
+    let pages = report
+        .pages
+        .iter()
+        .filter(|page| page.action == IngestAction::Written)
+        .count();
+    let files = report
+        .files
+        .iter()
+        .filter(|file| file.action == IngestAction::Written)
+        .count();
+    if files == 0 {
+        count(pages, "page")
+    } else {
+        format!(
+            "{} and {}",
+            count(pages, "page"),
+            count(files, "other file")
+        )
+    }
+}
+
+fn count(number: usize, what: &str) -> String {
+    if number == 1 {
+        format!("1 {what}")
+    } else {
+        format!("{number} {what}s")
+    }
+}
+
+/// Adds one entry to the buffer.
+pub(crate) async fn remember(session: &Session, args: RememberArgs) -> Result<Report, Failure> {
+    let text = argument_or_input(args.text)?;
+    if text.trim().is_empty() {
+        return Err(Failure::new(
+            ErrorKind::Usage,
+            "there is nothing to remember: the text is blank",
+        ));
+    }
+    let assistant = session.assistant(Access::ReadWrite).await?;
+    let input = RememberInput {
+        texts: vec![text],
+        origin: Origin::UserDirect,
+        authority: Authority::Owner,
+        channel: Channel::Global,
+    };
+    let receipt = assistant.remember(input).await?;
+    let mut lines = Lines::default();
+    for entry in &receipt.entries {
+        let what = if entry.duplicate {
+            "known already:"
+        } else {
+            "remembered:"
+        };
+        lines.push(format!(
+            "{} {}",
+            session.console.style.green(what),
+            entry.id
+        ));
+    }
+    Ok(Report::done(json!(receipt), lines.finish()))
+}
+
+/// Rebuilds the index.
+pub(crate) async fn reindex(session: &Session) -> Result<Report, Failure> {
+    let assistant = session.assistant(Access::ReadWrite).await?;
+    let progress = Progress::new(session);
+    let done = assistant.reindex(&mut |at| progress.sync(at)).await;
+    progress.finish();
+    let report = done?;
+    let exit = if report.stopped {
+        Exit::Partly
+    } else {
+        Exit::Done
+    };
+    let text = indexed(&report, session.console.style);
+    let warnings = report
+        .without_vector
+        .iter()
+        .map(|section| format!("`{section}` could not be embedded"))
+        .collect::<Vec<_>>();
+    Ok(Report::done(sync_data(&report), text)
+        .warn(warnings)
+        .exit(exit))
+}

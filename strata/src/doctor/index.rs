@@ -1,0 +1,274 @@
+//! Checks of pages, links, index and the tier that serves.
+
+use memory_core::store::StoreError;
+use memory_core::text::slug::Slug;
+use memory_substrate::assistant::AssistantStore;
+use memory_substrate::pages::PageIndex;
+
+use super::{DoctorReport, Finding};
+use crate::assistant::{Access, Assistant};
+use crate::plugins::Serving;
+use crate::strata::Strata;
+
+/// How many findings of one kind are listed before the rest is only counted.
+const LISTED: usize = 50;
+
+/// Opens the stores for reading and looks at what they hold.
+pub(super) async fn stores(
+    strata: &Strata,
+    id: &str,
+    settings_are_good: bool,
+    report: &mut DoctorReport,
+) {
+    if !settings_are_good {
+        report.add(
+            "stores",
+            Finding::Info,
+            "not examined: the settings cannot be read",
+            None,
+        );
+        return;
+    }
+    let assistant = match strata.assistant(id, Access::ReadOnly).await {
+        Ok(assistant) => assistant,
+        Err(error) => return report.failed("stores", &error, None),
+    };
+    let opened = async {
+        let store = assistant.store().await?;
+        let refreshed = store.refresh().await?;
+        Ok::<_, crate::StrataError>((store, refreshed))
+    };
+    let (store, refreshed) = match opened.await {
+        Ok(opened) => opened,
+        Err(error) => return report.failed("stores", &error, Some("strata reindex")),
+    };
+    pages(&store.pages(), report);
+    rows(store, refreshed.waiting, report).await;
+    tier(&assistant, report).await;
+    for notice in store.take_notices() {
+        report.add(
+            "notice",
+            Finding::Warning,
+            format!("{}: {}", notice.code, notice.message),
+            None,
+        );
+    }
+}
+
+/// Compares the index with the files.
+async fn rows(store: &AssistantStore, waiting: usize, report: &mut DoctorReport) {
+    let examined = async {
+        let stats = store.stats().await?;
+        Ok::<_, StoreError>((stats, store.integrity().await?))
+    };
+    let (stats, integrity) = match examined.await {
+        Ok(examined) => examined,
+        Err(error) => return report.failed("index.rows", &error, Some("strata reindex")),
+    };
+    if stats.index.is_none() {
+        match stats.pages {
+            0 => report.ok("index.rows", "there are no pages to index yet"),
+            pages => {
+                let evidence = format!(
+                    "{pages} pages are found by words only: there is no index of the model in use"
+                );
+                report.add(
+                    "index.rows",
+                    Finding::Warning,
+                    evidence,
+                    Some("strata reindex"),
+                );
+            }
+        }
+        return;
+    }
+    if let Some(error) = &stats.maintenance_error {
+        report.add(
+            "index.upkeep",
+            Finding::Warning,
+            error.clone(),
+            Some("strata reindex"),
+        );
+    }
+    if let Some(damage) = &integrity.damage {
+        report.add(
+            "index.rows",
+            Finding::Problem,
+            damage.clone(),
+            Some("strata reindex"),
+        );
+        return;
+    }
+    if integrity.without_vector > 0 {
+        let evidence = format!(
+            "{} sections have no vector and are found by words only",
+            integrity.without_vector
+        );
+        report.add(
+            "index.vectors",
+            Finding::Warning,
+            evidence,
+            Some("strata reindex"),
+        );
+    }
+    if integrity.is_clean() {
+        report.ok(
+            "index.rows",
+            format!("{} sections agree with the pages", integrity.checked),
+        );
+        return;
+    }
+    // Pages that were edited since the last indexing are expected to differ; anything else is damage.
+    let severity = if waiting > 0 {
+        Finding::Info
+    } else {
+        Finding::Problem
+    };
+    let evidence = format!(
+        "of {} sections {} are missing, {} outdated, {} superfluous in the index, such as {}",
+        integrity.checked,
+        integrity.missing,
+        integrity.stale,
+        integrity.extra,
+        integrity.examples.first().map_or("-", String::as_str)
+    );
+    report.add("index.rows", severity, evidence, Some("strata reindex"));
+}
+
+fn pages(index: &PageIndex, report: &mut DoctorReport) {
+    let before = report.checks.len();
+    let mut faults = Vec::new();
+    for (page, fault) in index.faults() {
+        faults.push(format!(
+            "{}:{}:{}: {}",
+            page.path, fault.line, fault.column, fault.message
+        ));
+    }
+    list(
+        "pages.faults",
+        Finding::Warning,
+        faults,
+        "repair the frontmatter; the body is indexed as it is",
+        report,
+    );
+    let unreadable = index
+        .unreadable()
+        .iter()
+        .map(|(path, reason)| format!("{path}: {reason}"))
+        .collect();
+    list(
+        "pages.unreadable",
+        Finding::Problem,
+        unreadable,
+        "check the file's permissions",
+        report,
+    );
+    let renamed = index
+        .renamed()
+        .iter()
+        .map(|page| {
+            format!(
+                "{} would be `{}` too, and goes by `{}`",
+                page.path, page.wanted, page.slug
+            )
+        })
+        .collect();
+    list(
+        "pages.renamed",
+        Finding::Info,
+        renamed,
+        "rename one of the files",
+        report,
+    );
+    let ambiguous = index
+        .ambiguous()
+        .iter()
+        .map(|link| {
+            let candidates: Vec<&str> = link.candidates.iter().map(Slug::as_str).collect();
+            format!(
+                "{}: `{}` may mean {}",
+                link.from,
+                link.target,
+                candidates.join(", ")
+            )
+        })
+        .collect();
+    list(
+        "links.ambiguous",
+        Finding::Warning,
+        ambiguous,
+        "write the page's whole path",
+        report,
+    );
+    let dangling = index
+        .dangling()
+        .iter()
+        .map(|link| format!("{}: `{}` leads nowhere", link.from, link.target))
+        .collect();
+    list(
+        "links.dangling",
+        Finding::Info,
+        dangling,
+        "write the page or correct the link",
+        report,
+    );
+    if report.checks.len() == before {
+        report.ok(
+            "pages",
+            format!("{} pages, every link leads somewhere", index.len()),
+        );
+    }
+}
+
+fn list(
+    id: &'static str,
+    severity: Finding,
+    found: Vec<String>,
+    fix: &str,
+    report: &mut DoctorReport,
+) {
+    let rest = found.len().saturating_sub(LISTED);
+    for evidence in found.into_iter().take(LISTED) {
+        report.add(id, severity, evidence, Some(fix));
+    }
+    if rest > 0 {
+        report.add(id, severity, format!("and {rest} more"), Some(fix));
+    }
+}
+
+async fn tier(assistant: &Assistant, report: &mut DoctorReport) {
+    match assistant.tier_status().await {
+        Ok(status) => match (&status.serving, &status.reason) {
+            (Some(serving), None) => report.ok("tier", described(serving)),
+            (Some(serving), Some(reason)) => {
+                report.add(
+                    "tier",
+                    Finding::Warning,
+                    format!("{}, an older build: {reason}", described(serving)),
+                    None,
+                );
+            }
+            (None, Some(reason)) => {
+                let evidence = format!(
+                    "tier {} is configured and none serves: {reason}",
+                    status.configured
+                );
+                report.add(
+                    "tier",
+                    Finding::Problem,
+                    evidence,
+                    Some("strata plugins verify"),
+                );
+            }
+            (None, None) => report.ok("tier", "memory is off"),
+        },
+        Err(error) => report.failed("tier", &error, None),
+    }
+}
+
+fn described(serving: &Serving) -> String {
+    format!(
+        "tier {} is served by `{}` {}",
+        serving.tier, serving.plugin, serving.version
+    )
+}

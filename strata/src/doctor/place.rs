@@ -1,0 +1,146 @@
+//! Checks of the workspace itself: folder, lock, settings, database.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use memory_core::config::Config;
+use memory_core::store::StoreError;
+use memory_core::time::is_known_zone;
+use memory_substrate::blocking;
+use memory_substrate::error::SubstrateError;
+use memory_substrate::state::SqliteState;
+use memory_substrate::workspace::{AssistantId, Workspace};
+
+use super::{DoctorReport, Finding};
+use crate::error::StrataError;
+use crate::settings::SettingsSource;
+use crate::strata::Strata;
+
+/// Opens the workspace and looks at its folder and its lock.
+pub(super) async fn workspace(
+    strata: &Strata,
+    id: &str,
+    report: &mut DoctorReport,
+) -> Result<Workspace, StrataError> {
+    let (id, home, fs) = (
+        AssistantId::new(id)?,
+        strata.options().home.clone(),
+        Arc::clone(&strata.options().fs),
+    );
+    let (workspace, mode, lock) = blocking::run(move || {
+        let workspace = Workspace::open(&home, &id, fs)?;
+        let lock = workspace.lock("strata doctor");
+        let mode = open_to_others(workspace.root());
+        Ok::<_, StrataError>((workspace, mode, lock.map(drop)))
+    })
+    .await?;
+    let root = workspace.root().display().to_string();
+    match mode {
+        Some(mode) => report.add(
+            "workspace.permissions",
+            Finding::Warning,
+            format!("`{root}` may be read by other users (mode {mode:o})"),
+            Some(&format!("chmod 700 '{root}'")),
+        ),
+        None => report.ok(
+            "workspace.permissions",
+            format!("`{root}` is the owner's alone"),
+        ),
+    }
+    match lock {
+        Ok(()) => report.ok("workspace.lock", "nobody else writes"),
+        Err(SubstrateError::Store(StoreError::Locked { holder })) => {
+            report.add(
+                "workspace.lock",
+                Finding::Info,
+                format!("in use: {holder}"),
+                None,
+            );
+        }
+        Err(error) => report.failed("workspace.lock", &error, None),
+    }
+    Ok(workspace)
+}
+
+/// Returns the mode of a folder that other users may look into.
+#[cfg(unix)]
+fn open_to_others(root: &Path) -> Option<u32> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mode = std::fs::metadata(root).ok()?.permissions().mode() & 0o777;
+    (mode & 0o077 != 0).then_some(mode)
+}
+
+/// Permissions of other systems are not looked at.
+#[cfg(not(unix))]
+fn open_to_others(_root: &Path) -> Option<u32> {
+    None
+}
+
+/// Reads the settings and reports what is wrong in them.
+pub(super) async fn settings(
+    strata: &Strata,
+    workspace: &Workspace,
+    report: &mut DoctorReport,
+) -> Option<Config> {
+    let source = SettingsSource::new(strata.options(), workspace.clone());
+    let loaded =
+        blocking::run(move || Ok::<_, StrataError>(Config::load(&source.layers()?)?)).await;
+    let (config, warnings) = match loaded {
+        Ok(loaded) => loaded,
+        Err(error) => {
+            report.failed(
+                "settings",
+                &error,
+                Some("repair the file by hand; `strata config show` reads it again"),
+            );
+            return None;
+        }
+    };
+    for warning in &warnings {
+        report.add(
+            "settings",
+            Finding::Warning,
+            warning.to_string(),
+            Some("`strata config set` or `unset` the key"),
+        );
+    }
+    if !is_known_zone(&config.time_zone) {
+        let evidence = format!(
+            "unknown time zone `{}`, times are shown in UTC",
+            config.time_zone
+        );
+        report.add(
+            "settings.time_zone",
+            Finding::Warning,
+            evidence,
+            Some("strata config set time_zone Europe/Berlin"),
+        );
+    }
+    if warnings.is_empty() {
+        report.ok("settings", format!("tier {} is configured", config.tier()));
+    }
+    Some(config)
+}
+
+/// Lets the database check itself.
+pub(super) async fn state(workspace: &Workspace, report: &mut DoctorReport) {
+    let path = workspace.state_path();
+    let opened = blocking::run(move || SqliteState::open_read_only(&path)).await;
+    let checked = match opened {
+        Ok(state) => state.check().await,
+        Err(error) => Err(error),
+    };
+    match checked {
+        Ok(()) => report.ok("state", "the database is sound"),
+        Err(error @ StoreError::Newer { .. }) => {
+            report.failed("state", &error, Some("use the newer program"));
+        }
+        Err(error) => {
+            report.failed(
+                "state",
+                &error,
+                Some("restore `state.db` from a backup; pages and settings are not in it"),
+            );
+        }
+    }
+}

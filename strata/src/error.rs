@@ -1,0 +1,211 @@
+//! The error of the façade.
+//!
+//! A host and the command line both have to react to failures, so every error also has a kind that says how: the exit
+//! codes of the command line are a table over kinds, and another surface can have its own table over the same ones.
+
+use std::io;
+use std::path::PathBuf;
+
+use memory_core::config::{ConfigError, ConfigSetError};
+use memory_core::embed::EmbedError;
+use memory_core::store::StoreError;
+use memory_substrate::blocking::BlockingError;
+use memory_substrate::error::SubstrateError;
+use plugin_host::SlotError;
+use thiserror::Error;
+
+use crate::plugins::PluginError;
+
+/// Why a call of the façade failed. Turns never fail: they end with an injection and a notice.
+#[derive(Debug, Error)]
+pub enum StrataError {
+    /// A store or the workspace refused or failed. React as the inner error says.
+    #[error(transparent)]
+    Substrate(#[from] SubstrateError),
+    /// A settings file is not readable. Report it with its place; nothing was changed.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A setting could not be shown or changed. Report it; nothing was changed.
+    #[error(transparent)]
+    Setting(#[from] ConfigSetError),
+    /// A plugin was refused, or the plugin folder is not usable. Report it.
+    #[error(transparent)]
+    Plugin(#[from] PluginError),
+    /// A call into the tier failed. Report it; the stores are as they were.
+    #[error(transparent)]
+    Tier(#[from] SlotError),
+    /// No tier serves, so the question cannot be answered. Report the reason.
+    #[error("no tier serves: {reason}")]
+    NotServing {
+        /// Why.
+        reason: String,
+    },
+    /// The assistant was opened for reading only. Open it for writing.
+    #[error("this assistant is open for reading only, so `{action}` is not possible")]
+    ReadOnly {
+        /// What was asked for.
+        action: &'static str,
+    },
+    /// The model could not be used although it was asked for. Report it; searching by words still works.
+    #[error("embedding failed")]
+    Embedding(#[from] EmbedError),
+    /// A time zone has a name nobody knows. Ask for another.
+    #[error("unknown time zone `{zone}`: use a name such as `Europe/Berlin` or `UTC`")]
+    UnknownTimeZone {
+        /// The name that was given.
+        zone: String,
+    },
+    /// The file system failed outside the stores. Report it; may be retried once the cause is gone.
+    #[error("could not {action} `{}`", path.display())]
+    Io {
+        /// What was being done.
+        action: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// How a caller should react to an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    /// It did not work, and no other kind says it better.
+    Failed,
+    /// The request itself is wrong.
+    Usage,
+    /// What was named does not exist.
+    NotFound,
+    /// A precondition does not hold.
+    Conflict,
+    /// It is not permitted.
+    NotPermitted,
+    /// Something that is needed is busy or absent; later it may work.
+    Unavailable,
+    /// Stored data is not what it should be.
+    Damaged,
+}
+
+impl ErrorKind {
+    /// Returns the stable name used in machine-readable output.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Failed => "failed",
+            Self::Usage => "usage",
+            Self::NotFound => "not_found",
+            Self::Conflict => "conflict",
+            Self::NotPermitted => "not_permitted",
+            Self::Unavailable => "unavailable",
+            Self::Damaged => "damaged",
+        }
+    }
+}
+
+impl StrataError {
+    /// Returns how a caller should react.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Substrate(error) => substrate_kind(error),
+            Self::Config(_) | Self::Tier(_) => ErrorKind::Failed,
+            Self::Setting(error) => match error {
+                ConfigSetError::UnknownKey { .. } => ErrorKind::NotFound,
+                ConfigSetError::BadValue { .. } => ErrorKind::Usage,
+                ConfigSetError::Contradiction { .. } | ConfigSetError::NotATable { .. } => {
+                    ErrorKind::Conflict
+                }
+                ConfigSetError::File(_) => ErrorKind::Failed,
+            },
+            Self::Plugin(error) => error.kind(),
+            Self::NotServing { .. } | Self::Embedding(_) => ErrorKind::Unavailable,
+            Self::ReadOnly { .. } => ErrorKind::Conflict,
+            Self::UnknownTimeZone { .. } => ErrorKind::Usage,
+            Self::Io { source, .. } => io_kind(source),
+        }
+    }
+}
+
+impl From<StoreError> for StrataError {
+    fn from(error: StoreError) -> Self {
+        Self::Substrate(error.into())
+    }
+}
+
+impl From<BlockingError> for StrataError {
+    fn from(error: BlockingError) -> Self {
+        Self::Substrate(error.into())
+    }
+}
+
+fn substrate_kind(error: &SubstrateError) -> ErrorKind {
+    match error {
+        SubstrateError::Store(error) => match error {
+            StoreError::NotFound { .. } => ErrorKind::NotFound,
+            StoreError::Conflict { .. } => ErrorKind::Conflict,
+            StoreError::Locked { .. } => ErrorKind::Unavailable,
+            StoreError::Damaged { .. } => ErrorKind::Damaged,
+            StoreError::BadRequest { .. } => ErrorKind::Usage,
+            StoreError::Newer { .. } | StoreError::Engine { .. } => ErrorKind::Failed,
+        },
+        SubstrateError::Io { source, .. } => io_kind(source),
+        SubstrateError::InvalidId { .. } => ErrorKind::Usage,
+        SubstrateError::AlreadyExists { .. } => ErrorKind::Conflict,
+        SubstrateError::NoSuchAssistant { .. } => ErrorKind::NotFound,
+        SubstrateError::Refused { .. } => ErrorKind::NotPermitted,
+    }
+}
+
+fn io_kind(error: &io::Error) -> ErrorKind {
+    match error.kind() {
+        io::ErrorKind::NotFound => ErrorKind::NotFound,
+        io::ErrorKind::PermissionDenied => ErrorKind::NotPermitted,
+        _ => ErrorKind::Failed,
+    }
+}
+
+/// Returns an error and its causes, the outermost first.
+pub fn cause_chain(error: &(dyn std::error::Error + 'static)) -> Vec<String> {
+    let mut chain = vec![error.to_string()];
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let text = cause.to_string();
+        // Transparent wrappers repeat their inner text.
+        if chain.last() != Some(&text) {
+            chain.push(text);
+        }
+        next = cause.source();
+    }
+    chain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chain_is_outermost_first_without_repetitions() {
+        let inner = io::Error::new(io::ErrorKind::PermissionDenied, "denied");
+        let error = StrataError::Io {
+            action: "read",
+            path: "/x".into(),
+            source: inner,
+        };
+        assert_eq!(error.kind(), ErrorKind::NotPermitted);
+        assert_eq!(cause_chain(&error), ["could not read `/x`", "denied"]);
+    }
+
+    #[test]
+    fn kinds_follow_the_inner_error() {
+        let locked = StrataError::from(StoreError::Locked {
+            holder: "pid 1".to_owned(),
+        });
+        assert_eq!(locked.kind(), ErrorKind::Unavailable);
+        let missing = StrataError::from(StoreError::NotFound {
+            what: "x".to_owned(),
+        });
+        assert_eq!(
+            (missing.kind(), missing.kind().name()),
+            (ErrorKind::NotFound, "not_found")
+        );
+    }
+}

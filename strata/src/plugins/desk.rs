@@ -1,0 +1,170 @@
+//! The desk of one assistant: which tier serves there, and how a turn holds on to it.
+//!
+//! The plugin host keeps the instances; what is added here is the wish, made from the settings, and the description of
+//! what serves, which a turn carries in its trace.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use memory_core::config::Config;
+use memory_core::predicates::Tier;
+use memory_core::services::{Call, Services};
+use memory_core::tier::{CommitToken, Explanation, TierEvent, TierStats, TurnPlan, TurnRequest};
+use plugin_host::{PinnedTurn, Slot, SlotError, Wanted};
+
+use super::Serving;
+use crate::error::{StrataError, cause_chain};
+
+/// Where the tier of one assistant serves.
+#[derive(Debug)]
+pub(crate) struct TierDesk {
+    slot: Slot,
+    /// The settings of the last wish; making one from them costs a digest.
+    wanted: Mutex<Option<(Arc<Config>, Wanted)>>,
+}
+
+impl TierDesk {
+    pub(super) fn new(slot: Slot) -> Self {
+        Self {
+            slot,
+            wanted: Mutex::new(None),
+        }
+    }
+
+    /// Makes the configured tier serve if it does not, and returns why it cannot if so.
+    pub(crate) async fn follow(&self, config: &Arc<Config>, services: &Services) -> Option<String> {
+        let wanted = self.wanted(config);
+        let change = self.slot.ensure(&wanted, services).await;
+        if let Some(timings) = change.timings {
+            tracing::info!(tier = %wanted.tier, total_us = timings.total().as_micros(), "the tier was changed");
+        }
+        let status = self.slot.status();
+        let problem = status
+            .problem
+            .filter(|_| status.configured == wanted.tier)?;
+        Some(cause_chain(&*problem).join(": "))
+    }
+
+    /// Holds what serves a tier for one turn; `None` when that tier is not served.
+    pub(crate) fn pin(&self, tier: Tier) -> Pin {
+        loop {
+            let Ok(turn) = self.slot.pin() else {
+                return Pin::Nothing;
+            };
+            if turn.tier() != tier {
+                return Pin::Another;
+            }
+            // The description is that of the slot, which may switch between the two looks.
+            let serving = self
+                .slot
+                .status()
+                .serving
+                .filter(|serving| serving.generation == turn.generation());
+            if let Some(serving) = serving {
+                let serving = Serving {
+                    tier: serving.tier,
+                    plugin: serving.plugin,
+                    version: serving.version,
+                    sha256: serving.sha256,
+                };
+                return Pin::Held(Pinned { turn, serving });
+            }
+        }
+    }
+
+    fn wanted(&self, config: &Arc<Config>) -> Wanted {
+        let mut last = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((known, wanted)) = &*last
+            && Arc::ptr_eq(known, config)
+        {
+            return wanted.clone();
+        }
+        let tier = config.tier();
+        let wanted = match config.plugins.id(tier) {
+            None => Wanted::off(),
+            Some(plugin) => Wanted {
+                tier,
+                plugin: plugin.to_owned(),
+                config: config.tier_config_json(tier).to_string(),
+                digest: config.digest(tier),
+            },
+        };
+        *last = Some((Arc::clone(config), wanted.clone()));
+        wanted
+    }
+}
+
+/// What became of pinning a tier.
+#[derive(Debug)]
+pub(crate) enum Pin {
+    /// It serves, and is held.
+    Held(Pinned),
+    /// Another tier serves: the settings changed in between.
+    Another,
+    /// Nothing serves.
+    Nothing,
+}
+
+impl Pin {
+    /// Returns what is held.
+    pub(crate) fn held(self) -> Option<Pinned> {
+        match self {
+            Self::Held(pinned) => Some(pinned),
+            Self::Another | Self::Nothing => None,
+        }
+    }
+}
+
+/// A tier instance, held for one turn.
+#[derive(Debug)]
+pub(crate) struct Pinned {
+    turn: PinnedTurn,
+    serving: Serving,
+}
+
+impl Pinned {
+    pub(crate) fn serving(&self) -> &Serving {
+        &self.serving
+    }
+
+    pub(crate) async fn begin_turn(
+        &self,
+        call: &Call,
+        request: TurnRequest,
+    ) -> Result<TurnPlan, SlotError> {
+        self.turn.begin_turn(call, request).await
+    }
+
+    pub(crate) async fn explain(
+        &self,
+        call: &Call,
+        request: TurnRequest,
+    ) -> Result<Explanation, StrataError> {
+        Ok(self.turn.explain(call, request).await?)
+    }
+
+    pub(crate) async fn commit(
+        &self,
+        call: &Call,
+        token: CommitToken,
+        message: String,
+    ) -> Result<(), StrataError> {
+        Ok(self.turn.commit(call, token, message).await?)
+    }
+
+    /// Gives tokens up. A tier that cannot be told forgets them by itself in time, so a failure is only logged.
+    pub(crate) async fn discard(&self, call: &Call, tokens: Vec<CommitToken>) {
+        for token in tokens {
+            if let Err(error) = self.turn.discard(call, token).await {
+                tracing::warn!(%error, "the tier could not be told that blocks were left out");
+            }
+        }
+    }
+
+    pub(crate) async fn on_event(&self, call: &Call, event: TierEvent) -> Result<(), StrataError> {
+        Ok(self.turn.on_event(call, event).await?)
+    }
+
+    pub(crate) async fn stats(&self, call: &Call) -> Result<TierStats, StrataError> {
+        Ok(self.turn.stats(call).await?)
+    }
+}

@@ -1,0 +1,108 @@
+//! Strata itself: the assistants of one home folder, the plugins and the model they share.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use memory_core::config;
+use memory_core::time::is_known_zone;
+use memory_substrate::blocking;
+use memory_substrate::state::SqliteState;
+use memory_substrate::workspace::{AssistantId, Workspace};
+
+use crate::assistant::{Access, Assistant};
+use crate::doctor::{self, DoctorOptions, DoctorReport};
+use crate::embedding::Embedding;
+use crate::error::StrataError;
+use crate::options::StrataOptions;
+use crate::plugins::{PluginReport, Plugins, Trusted};
+
+/// What a new assistant starts with.
+#[derive(Clone, Debug, Default)]
+pub struct InitOptions {
+    /// Time zone in which dates are shown and written; `None` means UTC.
+    pub time_zone: Option<String>,
+}
+
+/// The assistants of one home folder.
+#[derive(Debug)]
+pub struct Strata {
+    options: Arc<StrataOptions>,
+    plugins: Arc<Plugins>,
+    embedding: Embedding,
+}
+
+impl Strata {
+    /// Opens a home folder. Nothing is created and nothing heavy is loaded yet. Must be called inside a tokio runtime.
+    pub fn open(options: StrataOptions) -> Result<Self, StrataError> {
+        let plugins = Plugins::open(&options)?;
+        let embedding = Embedding::choose(&options);
+        Ok(Self {
+            options: Arc::new(options),
+            plugins: Arc::new(plugins),
+            embedding,
+        })
+    }
+
+    /// Returns what this was opened with.
+    pub fn options(&self) -> &StrataOptions {
+        &self.options
+    }
+
+    /// Creates an assistant on tier v3 and returns its folder. One that exists is left alone and is an error.
+    pub async fn init(&self, id: &str, init: InitOptions) -> Result<PathBuf, StrataError> {
+        let zone = init.time_zone.unwrap_or_else(|| "UTC".to_owned());
+        if !is_known_zone(&zone) {
+            return Err(StrataError::UnknownTimeZone { zone });
+        }
+        let text = config::init_text(&zone)?;
+        let (id, options) = (AssistantId::new(id)?, Arc::clone(&self.options));
+        blocking::run(move || {
+            let workspace = Workspace::create(&options.home, &id, &text, Arc::clone(&options.fs))?;
+            // A reader must find the database; only a writer makes one.
+            let state = SqliteState::open(&workspace.state_path(), &*options.clock)?;
+            drop(state);
+            Ok(workspace.root().to_owned())
+        })
+        .await
+    }
+
+    /// Returns the assistants of this home, sorted.
+    pub async fn assistants(&self) -> Result<Vec<String>, StrataError> {
+        let options = Arc::clone(&self.options);
+        blocking::run(move || {
+            let ids = Workspace::list(&options.home, options.fs.as_ref())?;
+            Ok(ids.iter().map(ToString::to_string).collect())
+        })
+        .await
+    }
+
+    /// Opens an assistant.
+    pub async fn assistant(&self, id: &str, access: Access) -> Result<Assistant, StrataError> {
+        let (options, plugins) = (Arc::clone(&self.options), Arc::clone(&self.plugins));
+        let (id, embedding) = (AssistantId::new(id)?, self.embedding.clone());
+        blocking::run(move || {
+            let workspace = Workspace::open(&options.home, &id, Arc::clone(&options.fs))?;
+            Assistant::open(options, plugins, &embedding, workspace, access)
+        })
+        .await
+    }
+
+    /// Returns every plugin in the plugin folder, checked up to the point where its code would run.
+    pub async fn plugins(&self) -> Result<Vec<PluginReport>, StrataError> {
+        self.plugins.reports().await
+    }
+
+    /// Adds a plugin's checksum to the user's allow-list. `plugin` is an identifier, a manifest or a library.
+    pub async fn trust_plugin(&self, plugin: PathBuf) -> Result<Trusted, StrataError> {
+        self.plugins.trust(plugin, &self.options).await
+    }
+
+    /// Checks everything about an assistant and repairs nothing.
+    pub async fn doctor(
+        &self,
+        id: &str,
+        options: DoctorOptions,
+    ) -> Result<DoctorReport, StrataError> {
+        doctor::examine(self, id, options).await
+    }
+}

@@ -1,0 +1,38 @@
+//! The demonstration gives the same injections whenever it is played.
+
+use std::path::Path;
+
+use crate::fixture::Fixture;
+
+#[test]
+fn two_runs_inject_the_same_bytes() {
+    let fixture = Fixture::new();
+    let repo = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .unwrap()
+        .to_str()
+        .unwrap();
+    let first = fixture.data(&["demo", "--repo", repo]);
+    let digest = fixture.run(&["demo", "--repo", repo, "--digest"]).expect(0);
+    assert_eq!(first["digest"].as_str(), Some(digest.out.trim()));
+
+    assert_eq!(first["faults"].as_array().map(Vec::len), Some(0));
+    let turns = first["turns"].as_array().unwrap();
+    assert_eq!(turns.len(), 10);
+    let tiers: Vec<&str> = turns
+        .iter()
+        .filter_map(|turn| turn["tier"].as_str())
+        .collect();
+    assert_eq!(
+        tiers,
+        ["v1", "v1", "v2", "v2", "v3", "v3", "v3", "off", "v3", "v3"]
+    );
+    for turn in turns {
+        let off = turn["tier"] == "off";
+        assert_eq!(
+            turn["text"] == "",
+            off || turn["sections"].as_array().unwrap().is_empty() && turn["turn"] == 10,
+            "{turn:#}"
+        );
+    }
+}

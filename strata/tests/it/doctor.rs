@@ -1,0 +1,106 @@
+//! What the examination finds.
+
+use serde_json::Value;
+
+use crate::fixture::Fixture;
+
+fn found<'a>(data: &'a Value, id: &str) -> Vec<&'a Value> {
+    data["checks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|check| check["id"] == id)
+        .collect()
+}
+
+#[test]
+fn a_sound_workspace_has_no_problems() {
+    let fixture = Fixture::ingested();
+    let run = fixture.run(&["doctor", "--json"]).expect(0);
+    let data = &run.json()["data"];
+    assert_eq!(
+        (&data["problems"], &data["warnings"]),
+        (&0.into(), &0.into()),
+        "{data:#}"
+    );
+    for id in [
+        "workspace.permissions",
+        "workspace.lock",
+        "settings",
+        "state",
+        "model",
+        "plugins.folder",
+        "plugins",
+        "pages",
+        "index.rows",
+        "tier",
+    ] {
+        assert_eq!(
+            found(data, id).first().map(|check| &check["severity"]),
+            Some(&"ok".into()),
+            "{id}: {data:#}"
+        );
+    }
+    let folder = found(data, "plugins.folder")[0]["evidence"]
+        .as_str()
+        .unwrap();
+    assert!(
+        folder.contains("STRATA_PLUGIN_DIR") && folder.contains("plugins.allow.toml"),
+        "{folder}"
+    );
+}
+
+#[test]
+fn text_faults_are_warnings_with_their_place() {
+    let fixture = Fixture::ingested();
+    fixture.note(
+        "Broken.md",
+        "---\ntitle: [unclosed\n---\nSee [[Nowhere]].\n",
+    );
+    let notes = fixture.path("notes");
+    fixture.run(&["ingest", notes.to_str().unwrap()]).expect(7);
+    let data = fixture.data(&["doctor"]);
+    let fault = found(&data, "pages.faults")[0];
+    assert_eq!(fault["severity"], "warning");
+    assert!(
+        fault["evidence"]
+            .as_str()
+            .unwrap()
+            .starts_with("broken.md:"),
+        "{fault}"
+    );
+    let dangling = found(&data, "links.dangling")[0];
+    assert!(
+        dangling["evidence"].as_str().unwrap().contains("Nowhere"),
+        "{dangling}"
+    );
+}
+
+#[test]
+fn damage_ends_with_its_own_code() {
+    let fixture = Fixture::ingested();
+    std::fs::write(
+        fixture.workspace("state.db"),
+        b"this is not a database, and long enough to be looked at",
+    )
+    .unwrap();
+    for journal in ["state.db-wal", "state.db-shm"] {
+        drop(std::fs::remove_file(fixture.workspace(journal)));
+    }
+    let printed = fixture.run(&["doctor", "--json"]).expect(8).json();
+    assert_eq!(found(&printed["data"], "state")[0]["severity"], "problem");
+}
+
+#[test]
+fn broken_settings_do_not_hide_the_rest() {
+    let fixture = Fixture::ingested();
+    std::fs::write(fixture.workspace("assistant.toml"), "[memory\n").unwrap();
+    let printed = fixture.run(&["doctor", "--json"]).expect(8).json();
+    let settings = found(&printed["data"], "settings")[0];
+    assert_eq!(settings["severity"], "problem");
+    assert!(
+        settings["evidence"].as_str().unwrap().contains("line 1"),
+        "{settings}"
+    );
+    assert_eq!(found(&printed["data"], "state")[0]["severity"], "ok");
+}

@@ -1,0 +1,128 @@
+//! Plugins: listed, verified, trusted; and what a turn is worth without one.
+
+use crate::fixture::{Fixture, Run, built_plugins};
+
+const PLUGINS: [&str; 3] = ["tier-v1", "tier-v2", "tier-v3"];
+
+fn distrust(fixture: &Fixture) {
+    std::fs::remove_file(fixture.path("home/plugins.allow.toml")).unwrap();
+}
+
+fn trust_all(fixture: &Fixture) {
+    for plugin in PLUGINS {
+        fixture.run(&["plugins", "trust", plugin]).expect(0);
+    }
+}
+
+fn without_folder(fixture: &Fixture, arguments: &[&str]) -> Run {
+    let nowhere = fixture.path("nowhere");
+    let mut all = vec!["--plugins", nowhere.to_str().unwrap()];
+    all.extend(arguments);
+    fixture.run(&all)
+}
+
+#[test]
+fn what_the_checkout_built_is_trusted_without_more() {
+    let fixture = Fixture::ingested();
+    distrust(&fixture);
+    let built = built_plugins();
+    let listed = fixture.data(&["plugins", "list", "--plugins", built.to_str().unwrap()]);
+    let plugins = listed["plugins"].as_array().unwrap();
+    for (id, tier) in PLUGINS.into_iter().zip(["v1", "v2", "v3"]) {
+        let plugin = plugins.iter().find(|plugin| plugin["id"] == id).unwrap();
+        assert_eq!(
+            (&plugin["tier"], &plugin["state"]["state"]),
+            (&tier.into(), &"trusted".into()),
+            "{plugin}"
+        );
+    }
+}
+
+#[test]
+fn a_plugin_has_to_be_trusted_first() {
+    let fixture = Fixture::ingested();
+    distrust(&fixture);
+    let verified = fixture.run(&["plugins", "verify"]).expect(8);
+    assert!(
+        verified.err.contains("strata plugins trust"),
+        "{verified:?}"
+    );
+    let asked = fixture.run(&["context", "tape robot"]).expect(0);
+    assert_eq!(asked.out, "", "no tier serves");
+    assert!(asked.err.contains("allow-list"), "{asked:?}");
+
+    trust_all(&fixture);
+    fixture.run(&["plugins", "verify"]).expect(0);
+    let asked = fixture.run(&["context", "tape robot"]).expect(0);
+    assert!(asked.out.contains("<memory>"), "{asked:?}");
+    assert!(
+        !fixture.plugins().join("plugins.allow.toml").exists(),
+        "never beside the plugins"
+    );
+    let again = fixture.data(&["plugins", "trust", "tier-v3"]);
+    assert_eq!(again["added"], false);
+}
+
+#[test]
+fn a_plugin_is_trusted_by_its_files_too() {
+    let fixture = Fixture::ingested();
+    distrust(&fixture);
+    let manifest = fixture.plugins().join("tier-v3.plugin.toml");
+    let trusted = fixture.data(&["plugins", "trust", manifest.to_str().unwrap()]);
+    assert_eq!(
+        (&trusted["id"], &trusted["added"]),
+        (&"tier-v3".into(), &true.into())
+    );
+    fixture.run(&["plugins", "trust", "tier-v9"]).expect(3);
+    let note = fixture.path("notes/Backups.md");
+    fixture
+        .run(&["plugins", "trust", note.to_str().unwrap()])
+        .expect(3);
+}
+
+#[test]
+fn a_changed_library_is_refused_and_the_turn_goes_on() {
+    let fixture = Fixture::ingested();
+    for entry in std::fs::read_dir(fixture.plugins()).unwrap() {
+        let path = entry.unwrap().path();
+        if path.to_str().unwrap().contains("tier_v3") {
+            std::fs::write(&path, b"not a library").unwrap();
+        }
+    }
+    std::fs::write(
+        fixture.workspace("memory/essentials.md"),
+        "Nora is allergic to hazelnuts.\n",
+    )
+    .unwrap();
+    let asked = fixture.run(&["context", "tape robot"]).expect(0);
+    assert!(
+        asked.out.contains("<info>") && asked.out.contains("hazelnuts"),
+        "static text stays: {asked:?}"
+    );
+    assert!(
+        !asked.out.contains("<memory>"),
+        "another tier never stands in: {asked:?}"
+    );
+    assert!(asked.err.contains("tier-v3"), "{asked:?}");
+    let shown = fixture.data(&["tier", "show"]);
+    assert!(
+        shown["serving"].is_null() && shown["reason"].is_string(),
+        "{shown}"
+    );
+    fixture.run(&["plugins", "verify"]).expect(8);
+    fixture.run(&["plugins", "trust", "tier-v3"]).expect(8);
+    fixture.run(&["tier", "set", "v2"]).expect(0);
+    let asked = fixture.run(&["context", "tape robot"]).expect(0);
+    assert!(
+        asked.out.contains("<memory>"),
+        "the others still serve: {asked:?}"
+    );
+}
+
+#[test]
+fn a_missing_folder_is_said_and_survived() {
+    let fixture = Fixture::ingested();
+    let asked = without_folder(&fixture, &["context", "tape robot"]).expect(0);
+    assert_eq!(asked.out, "");
+    assert!(asked.err.contains("tier-v3"), "{asked:?}");
+}
