@@ -1,0 +1,46 @@
+//! Prints figures, a line each: `bench [NAME...] [--json]`.
+
+use std::io::{self, Write as _};
+
+use anyhow::{Result, bail};
+use tests::bench::{ingest, plugins, remember, turn};
+use tests::measure::Figure;
+
+const NAMES: [&str; 5] = ["plugins", "remember", "ingest", "turn-1k", "turn-10k"];
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let (options, mut names): (Vec<String>, Vec<String>) =
+        std::env::args().skip(1).partition(|word| word.starts_with("--"));
+    let json = options.iter().any(|option| option == "--json");
+    if let Some(unknown) = options.iter().find(|option| *option != "--json") {
+        bail!("unknown option `{unknown}`: the only one is `--json`");
+    }
+    if names.is_empty() {
+        names = NAMES.map(str::to_owned).to_vec();
+    }
+    let mut figures: Vec<Figure> = Vec::new();
+    let mut out = io::stdout().lock();
+    for name in &names {
+        writeln!(io::stderr(), "measuring {name}")?;
+        let measured = match name.as_str() {
+            "plugins" => plugins::run().await?,
+            "remember" => remember::run().await?,
+            "ingest" => ingest::run().await?,
+            "turn-1k" => turn::run(1_000).await?,
+            "turn-10k" => turn::run(10_000).await?,
+            _ => bail!("unknown benchmark `{name}`: there are {}", NAMES.join(", ")),
+        };
+        if !json {
+            for figure in &measured {
+                writeln!(out, "{} {:.3} {}", figure.name, figure.value, figure.unit)?;
+            }
+        }
+        figures.extend(measured);
+    }
+    if json {
+        serde_json::to_writer_pretty(&mut out, &figures)?;
+        writeln!(out)?;
+    }
+    Ok(())
+}

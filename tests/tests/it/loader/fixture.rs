@@ -1,0 +1,164 @@
+//! A plugin folder of a test's own, filled from the built test plugins.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use memory_core::predicates::Tier;
+use plugin_host::{
+    AllowEntry, AllowList, Candidate, HostOptions, Limits, PluginHost, Registry, Wanted, sha256_hex,
+};
+use tempfile::TempDir;
+use tokio::runtime::Handle;
+
+/// Returns a built test plugin, or fails with what to do.
+fn built(name: &str) -> Candidate {
+    let folder = std::env::var_os("STRATA_PLUGIN_DIR").map_or_else(
+        || {
+            let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
+            workspace
+                .expect("a crate is in a workspace")
+                .join("target/plugins")
+        },
+        PathBuf::from,
+    );
+    Registry::new(Some(folder.join("test")))
+        .find(name)
+        .unwrap_or_else(|error| {
+            panic!("{error}: run `cargo xtask build-plugins --test-plugins` first")
+        })
+}
+
+/// Returns the wish for a plugin of tier v3 whose blocks show a label.
+pub(super) fn wanted(plugin: &str, label: &str) -> Wanted {
+    Wanted {
+        tier: Tier::V3,
+        plugin: plugin.to_owned(),
+        config: format!("{{\"label\":\"{label}\"}}"),
+        digest: format!("digest of {label}"),
+    }
+}
+
+/// Returns a library that has nothing to do with us: one that this very process has loaded.
+pub(super) fn foreign_library() -> Vec<u8> {
+    let maps = std::fs::read_to_string("/proc/self/maps").expect("Linux tells what is mapped");
+    let path = maps
+        .lines()
+        .filter_map(|line| line.split_whitespace().last())
+        .find(|path| path.contains("/libgcc_s"))
+        .expect("a Rust program has libgcc_s mapped");
+    std::fs::read(path).expect("it is readable")
+}
+
+/// A plugin folder, an allow file, a staging folder and a host over them.
+pub(super) struct Folder {
+    folder: TempDir,
+    host: OnceLock<Arc<PluginHost>>,
+}
+
+impl Folder {
+    pub(super) fn new() -> Self {
+        let folder = TempDir::new().expect("a folder");
+        std::fs::create_dir(folder.path().join("plugins")).expect("made");
+        Self {
+            folder,
+            host: OnceLock::new(),
+        }
+    }
+
+    pub(super) fn with_probe() -> Self {
+        let folder = Self::new();
+        folder.add_test_plugin("probe");
+        folder
+    }
+
+    /// Returns the host, which must be asked for inside a runtime.
+    pub(super) fn host(&self) -> &Arc<PluginHost> {
+        self.host.get_or_init(|| {
+            let limits = Limits {
+                create: Duration::from_secs(1),
+                health: Duration::from_millis(250),
+                drain: Duration::from_millis(200),
+                grace: Duration::from_millis(100),
+                call: Duration::from_mins(1),
+                ..Limits::default()
+            };
+            let options = HostOptions {
+                folder: Some(self.plugins()),
+                allow_files: vec![self.allow_file()],
+                staging: self.folder.path().join("staging"),
+                limits,
+            };
+            PluginHost::start(options, Handle::current()).expect("the machinery starts")
+        })
+    }
+
+    /// Copies a test plugin and trusts it.
+    pub(super) fn add_test_plugin(&self, name: &str) {
+        self.add_test_plugin_as(name, name);
+    }
+
+    /// Copies a test plugin under another identifier, trusts it, and returns the path of its library.
+    pub(super) fn add_test_plugin_as(&self, name: &str, id: &str) -> PathBuf {
+        let built = built(name);
+        let library = self.plugins().join(format!("{id}.so"));
+        std::fs::copy(&built.library, &library).expect("copied");
+        let text = std::fs::read_to_string(&built.manifest).expect("read");
+        let text = text
+            .replace(&format!("id = \"{name}\""), &format!("id = \"{id}\""))
+            .replace(
+                &format!("file = \"{}\"", built.sidecar.file),
+                &format!("file = \"{id}.so\""),
+            );
+        std::fs::write(self.manifest(id), text).expect("written");
+        self.trust(id, &built.sidecar.sha256);
+        library
+    }
+
+    /// Adds bytes as the library of a plugin, with a manifest that fits them.
+    pub(super) fn add_library_untrusted(&self, id: &str, bytes: &[u8]) -> String {
+        std::fs::write(self.plugins().join(format!("{id}.so")), bytes).expect("written");
+        let sha256 = sha256_hex(bytes);
+        let text = format!(
+            "id = \"{id}\"\ntier = \"v3\"\nfile = \"{id}.so\"\nsha256 = \"{sha256}\"\nbytes = {}\nabi = \"1.0.0\"\n\
+             requires = []\nuses = []\n",
+            bytes.len()
+        );
+        std::fs::write(self.manifest(id), text).expect("written");
+        sha256
+    }
+
+    /// Adds bytes as the library of a plugin and trusts them.
+    pub(super) fn add_library(&self, id: &str, bytes: &[u8]) {
+        let sha256 = self.add_library_untrusted(id, bytes);
+        self.trust(id, &sha256);
+    }
+
+    /// Changes a manifest's text.
+    pub(super) fn edit_manifest(&self, id: &str, edit: impl FnOnce(&str) -> String) {
+        let text = std::fs::read_to_string(self.manifest(id)).expect("read");
+        std::fs::write(self.manifest(id), edit(&text)).expect("written");
+    }
+
+    fn trust(&self, id: &str, sha256: &str) {
+        let mut list = AllowList::read(&self.allow_file()).expect("a good list");
+        list.trust(AllowEntry {
+            id: id.to_owned(),
+            sha256: sha256.to_owned(),
+            note: "made by a test".to_owned(),
+        });
+        std::fs::write(self.allow_file(), list.render()).expect("written");
+    }
+
+    fn plugins(&self) -> PathBuf {
+        self.folder.path().join("plugins")
+    }
+
+    fn manifest(&self, id: &str) -> PathBuf {
+        self.plugins().join(format!("{id}.plugin.toml"))
+    }
+
+    fn allow_file(&self) -> PathBuf {
+        self.folder.path().join("plugins.allow.toml")
+    }
+}

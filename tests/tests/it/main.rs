@@ -1,0 +1,2 @@
+//! Everything that needs more than one crate, in one binary, because each binary links the database.
+mod loader;
