@@ -35,7 +35,9 @@ pub struct SystemClock;
 
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
-        let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        let since_epoch = std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .unwrap_or_default();
         Timestamp::from_millis(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
     }
 }
@@ -72,7 +74,10 @@ pub struct CountingIds {
 impl CountingIds {
     /// Returns a counter whose ids start with a prefix.
     pub fn new(prefix: impl Into<String>) -> Self {
-        Self { prefix: prefix.into(), next: AtomicU64::new(0) }
+        Self {
+            prefix: prefix.into(),
+            next: AtomicU64::new(0),
+        }
     }
 }
 
@@ -96,7 +101,10 @@ impl SeededRng {
 
 impl Rng for SeededRng {
     fn next_u64(&self) -> u64 {
-        let state = self.0.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::SeqCst).wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let state = self
+            .0
+            .fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::SeqCst)
+            .wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^ (mixed >> 31)
@@ -113,7 +121,10 @@ mod tests {
         clock.advance_millis(7);
         assert_eq!(clock.now().as_millis(), 12);
         let ids = CountingIds::new("m");
-        assert_eq!((ids.next_id(), ids.next_id()), ("m000001".to_owned(), "m000002".to_owned()));
+        assert_eq!(
+            (ids.next_id(), ids.next_id()),
+            ("m000001".to_owned(), "m000002".to_owned())
+        );
     }
 
     #[test]

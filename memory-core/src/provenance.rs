@@ -72,21 +72,34 @@ pub struct TrustVerdict {
 /// Returns what may be done with text of an origin spoken under an authority; `None` where the pair cannot occur.
 pub fn trust_of(origin: Origin, authority: Authority) -> Option<TrustVerdict> {
     let verdict = |trust, beyond_evidence, quarantine_high_impact| {
-        Some(TrustVerdict { trust, beyond_evidence, quarantine_high_impact })
+        Some(TrustVerdict {
+            trust,
+            beyond_evidence,
+            quarantine_high_impact,
+        })
     };
     match (origin, authority) {
-        (Origin::UserDirect | Origin::UserFile, Authority::Owner) => verdict(Trust::Trusted, true, false),
+        (Origin::UserDirect | Origin::UserFile, Authority::Owner) => {
+            verdict(Trust::Trusted, true, false)
+        }
         (Origin::UserDirect, Authority::Paired)
-        | (Origin::AssistantInferred, Authority::Owner | Authority::Paired) => verdict(Trust::Trusted, true, true),
-        (Origin::UserDirect, Authority::None) => verdict(Trust::Untrusted, false, true),
-        (Origin::UserFile, Authority::Paired | Authority::None) | (Origin::AssistantInferred, Authority::None) => None,
+        | (Origin::AssistantInferred, Authority::Owner | Authority::Paired) => {
+            verdict(Trust::Trusted, true, true)
+        }
+        (Origin::UserFile, Authority::Paired | Authority::None)
+        | (Origin::AssistantInferred, Authority::None) => None,
         (
             Origin::ToolOutput | Origin::ExternalDoc | Origin::Import | Origin::OtherAgent,
             Authority::Owner | Authority::Paired,
         ) => verdict(Trust::Untrusted, true, true),
-        (Origin::ToolOutput | Origin::ExternalDoc | Origin::Import | Origin::OtherAgent, Authority::None) => {
-            verdict(Trust::Untrusted, false, true)
-        }
+        (
+            Origin::UserDirect
+            | Origin::ToolOutput
+            | Origin::ExternalDoc
+            | Origin::Import
+            | Origin::OtherAgent,
+            Authority::None,
+        ) => verdict(Trust::Untrusted, false, true),
     }
 }
 
@@ -167,7 +180,8 @@ mod tests {
     fn only_people_and_inference_are_trusted() {
         for origin in ORIGINS {
             for authority in [Authority::Owner, Authority::Paired, Authority::None] {
-                let trusted = trust_of(origin, authority).is_some_and(|verdict| verdict.trust == Trust::Trusted);
+                let trusted = trust_of(origin, authority)
+                    .is_some_and(|verdict| verdict.trust == Trust::Trusted);
                 let expected = match origin {
                     Origin::UserDirect | Origin::AssistantInferred => authority != Authority::None,
                     Origin::UserFile => authority == Authority::Owner,
@@ -181,13 +195,21 @@ mod tests {
     #[test]
     fn nobody_known_never_gets_beyond_evidence() {
         for origin in ORIGINS {
-            assert!(trust_of(origin, Authority::None).is_none_or(|verdict| !verdict.beyond_evidence));
+            assert!(
+                trust_of(origin, Authority::None).is_none_or(|verdict| !verdict.beyond_evidence)
+            );
         }
     }
 
     #[test]
     fn channels_survive_their_text_form() {
-        for text in ["_global", "_project_atlas", "_self_coder", "ada", "_conversation_c1"] {
+        for text in [
+            "_global",
+            "_project_atlas",
+            "_self_coder",
+            "ada",
+            "_conversation_c1",
+        ] {
             assert_eq!(Channel::parse(text).to_string(), text);
         }
         assert_eq!(Channel::parse("  "), Channel::Global);

@@ -83,14 +83,19 @@ impl Capability {
 
     /// Returns the capability of a name.
     pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|capability| capability.name() == name)
+        Self::ALL
+            .into_iter()
+            .find(|capability| capability.name() == name)
     }
 
     /// Returns whether the row of a tier allows this capability. The manifest must ask for it as well.
     pub const fn allowed_for(self, tier: Tier) -> bool {
         match tier {
             Tier::Off => false,
-            Tier::V1 => !matches!(self, Self::Pages | Self::Sections | Self::Dense | Self::Lexical),
+            Tier::V1 => !matches!(
+                self,
+                Self::Pages | Self::Sections | Self::Dense | Self::Lexical
+            ),
             Tier::V2 | Tier::V3 => !matches!(self, Self::Pkb),
         }
     }
@@ -183,7 +188,11 @@ impl Call {
 
 impl fmt::Debug for Call {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Call").field("scope", &self.scope).field("token", &self.control.token()).finish()
+        formatter
+            .debug_struct("Call")
+            .field("scope", &self.scope)
+            .field("token", &self.control.token())
+            .finish()
     }
 }
 
@@ -317,10 +326,18 @@ pub struct SectionText {
 #[async_trait]
 pub trait Sections: Send + Sync {
     /// Returns each page's sections in page order, pages in the order asked; empty for an unknown page.
-    async fn of_pages(&self, call: &Call, slugs: Vec<Slug>) -> ServiceResult<Vec<Vec<SectionEntry>>>;
+    async fn of_pages(
+        &self,
+        call: &Call,
+        slugs: Vec<Slug>,
+    ) -> ServiceResult<Vec<Vec<SectionEntry>>>;
 
     /// Returns the texts of sections in the order asked; `None` for one that is gone or cannot be seen.
-    async fn texts(&self, call: &Call, ids: Vec<SectionId>) -> ServiceResult<Vec<Option<SectionText>>>;
+    async fn texts(
+        &self,
+        call: &Call,
+        ids: Vec<SectionId>,
+    ) -> ServiceResult<Vec<Option<SectionText>>>;
 }
 
 /// A section that a search found.
@@ -351,7 +368,12 @@ pub trait Dense: Send + Sync {
     async fn embed(&self, call: &Call, texts: Vec<String>) -> ServiceResult<Vec<f32>>;
 
     /// Returns the sections nearest to a vector by cosine similarity, best first, ties by section.
-    async fn search(&self, call: &Call, vector: Vec<f32>, limit: u32) -> ServiceResult<Vec<SectionHit>>;
+    async fn search(
+        &self,
+        call: &Call,
+        vector: Vec<f32>,
+        limit: u32,
+    ) -> ServiceResult<Vec<SectionHit>>;
 }
 
 /// A lexical search.
@@ -443,7 +465,8 @@ pub trait Residency: Send + Sync {
     async fn active(&self, call: &Call) -> ServiceResult<Vec<ResidentEntry>>;
 
     /// Records what was attached to a message. The host sets conversation, tier and time.
-    async fn record(&self, call: &Call, message: String, shown: Vec<Resident>) -> ServiceResult<()>;
+    async fn record(&self, call: &Call, message: String, shown: Vec<Resident>)
+    -> ServiceResult<()>;
 
     /// Forgets everything that is in the call's conversation.
     async fn clear(&self, call: &Call) -> ServiceResult<()>;
@@ -484,7 +507,9 @@ impl LogKind {
 
     /// Returns the kind of a name.
     pub fn from_name(name: &str) -> Option<Self> {
-        [Self::Selection, Self::PoolAudit, Self::Activation].into_iter().find(|kind| kind.name() == name)
+        [Self::Selection, Self::PoolAudit, Self::Activation]
+            .into_iter()
+            .find(|kind| kind.name() == name)
     }
 }
 
@@ -525,7 +550,13 @@ pub trait Kv: Send + Sync {
     async fn get(&self, call: &Call, scope: KvScope, key: String) -> ServiceResult<Option<String>>;
 
     /// Sets a value, or removes it with `None`.
-    async fn put(&self, call: &Call, scope: KvScope, key: String, value: Option<String>) -> ServiceResult<()>;
+    async fn put(
+        &self,
+        call: &Call,
+        scope: KvScope,
+        key: String,
+        value: Option<String>,
+    ) -> ServiceResult<()>;
 }
 
 /// Who wrote a message.
@@ -620,7 +651,10 @@ pub struct Services {
 impl Services {
     /// Returns which capabilities are there.
     pub fn offered(&self) -> Vec<Capability> {
-        Capability::ALL.into_iter().filter(|capability| self.has(*capability)).collect()
+        Capability::ALL
+            .into_iter()
+            .filter(|capability| self.has(*capability))
+            .collect()
     }
 
     /// Returns whether a capability is there.
@@ -643,7 +677,8 @@ impl Services {
     /// Returns these services with only what the manifest asks for and the tier's row allows.
     #[must_use]
     pub fn narrowed(mut self, tier: Tier, asked: &[Capability]) -> Self {
-        let keep = |capability: Capability| capability.allowed_for(tier) && asked.contains(&capability);
+        let keep =
+            |capability: Capability| capability.allowed_for(tier) && asked.contains(&capability);
         self.pages = self.pages.filter(|_| keep(Capability::Pages));
         self.sections = self.sections.filter(|_| keep(Capability::Sections));
         self.dense = self.dense.filter(|_| keep(Capability::Dense));
@@ -661,6 +696,9 @@ impl Services {
 
 impl fmt::Debug for Services {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Services").field("offered", &self.offered()).finish()
+        formatter
+            .debug_struct("Services")
+            .field("offered", &self.offered())
+            .finish()
     }
 }

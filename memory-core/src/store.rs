@@ -80,8 +80,14 @@ pub enum StoreError {
 
 impl StoreError {
     /// Returns an engine failure while doing something.
-    pub fn engine(action: impl Into<String>, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
-        Self::Engine { action: action.into(), source: source.into() }
+    pub fn engine(
+        action: impl Into<String>,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        Self::Engine {
+            action: action.into(),
+            source: source.into(),
+        }
     }
 }
 
@@ -205,7 +211,12 @@ pub trait StateStore: Send + Sync + fmt::Debug {
     async fn turn_node(&self, id: &str) -> StoreResult<Option<TurnNode>>;
 
     /// Returns the newest messages of a conversation's branch, oldest first.
-    async fn recent_turn_nodes(&self, conversation: &str, branch: &str, limit: u32) -> StoreResult<Vec<TurnNode>>;
+    async fn recent_turn_nodes(
+        &self,
+        conversation: &str,
+        branch: &str,
+        limit: u32,
+    ) -> StoreResult<Vec<TurnNode>>;
 
     /// Returns the number of the last turn on a branch, 0 when there is none.
     async fn last_turn(&self, conversation: &str, branch: &str) -> StoreResult<u64>;
@@ -240,10 +251,21 @@ pub trait StateStore: Send + Sync + fmt::Debug {
     ) -> StoreResult<()>;
 
     /// Returns the newest log rows of a kind in a conversation, newest first.
-    async fn newest_log(&self, conversation: &str, kind: LogKind, limit: u32) -> StoreResult<Vec<LogRow>>;
+    async fn newest_log(
+        &self,
+        conversation: &str,
+        kind: LogKind,
+        limit: u32,
+    ) -> StoreResult<Vec<LogRow>>;
 
     /// Returns a value of a namespace. `owner` is the conversation for that scope and empty for the assistant's.
-    async fn kv_get(&self, namespace: &str, scope: KvScope, owner: &str, key: &str) -> StoreResult<Option<String>>;
+    async fn kv_get(
+        &self,
+        namespace: &str,
+        scope: KvScope,
+        owner: &str,
+        key: &str,
+    ) -> StoreResult<Option<String>>;
 
     /// Sets a value of a namespace, or removes it with `None`. It is durable with the next write that is.
     async fn kv_put(
@@ -336,7 +358,8 @@ pub trait IndexStore: Send + Sync + fmt::Debug {
     async fn all_rows(&self) -> StoreResult<Vec<IndexRow>>;
 
     /// Returns the sections nearest to a vector by cosine similarity, best first.
-    async fn search_vector(&self, vector: &[f32], limit: u32) -> StoreResult<Vec<(SectionId, f32)>>;
+    async fn search_vector(&self, vector: &[f32], limit: u32)
+    -> StoreResult<Vec<(SectionId, f32)>>;
 
     /// Returns the sections that share segmented terms with a text, best first.
     async fn search_terms(&self, terms: &str, limit: u32) -> StoreResult<Vec<(SectionId, f32)>>;

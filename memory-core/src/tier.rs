@@ -231,7 +231,12 @@ pub trait MemoryTier: Send + Sync + Sized + fmt::Debug + 'static {
     async fn begin_turn(&self, call: &Call, request: TurnRequest) -> Result<TurnPlan, TierError>;
 
     /// Records that what a token stands for was really attached to a message.
-    async fn commit(&self, call: &Call, token: CommitToken, message: String) -> Result<(), TierError>;
+    async fn commit(
+        &self,
+        call: &Call,
+        token: CommitToken,
+        message: String,
+    ) -> Result<(), TierError>;
 
     /// Forgets what a token stands for.
     async fn discard(&self, call: &Call, token: CommitToken) -> Result<(), TierError>;

@@ -8,7 +8,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 /// An instant in milliseconds since the Unix epoch, UTC. Negative before 1970.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(transparent)]
 pub struct Timestamp(i64);
 
@@ -31,27 +33,40 @@ impl Timestamp {
 
     /// Returns the calendar date in UTC as `YYYY-MM-DD`.
     pub fn utc_date(self) -> String {
-        self.in_zone("UTC").map_or_else(String::new, |zoned| zoned.strftime("%Y-%m-%d").to_string())
+        self.in_zone("UTC")
+            .map_or_else(String::new, |zoned| zoned.strftime("%Y-%m-%d").to_string())
     }
 
     /// Returns the date and time in UTC as `YYYY-MM-DD HH:MM`.
     pub fn utc_minute(self) -> String {
-        self.in_zone("UTC").map_or_else(String::new, |zoned| zoned.strftime("%Y-%m-%d %H:%M").to_string())
+        self.in_zone("UTC").map_or_else(String::new, |zoned| {
+            zoned.strftime("%Y-%m-%d %H:%M").to_string()
+        })
     }
 
     /// Returns the civil time in a zone as `YYYY-MM-DD HH:MM`, falling back to UTC when the zone is unknown.
     pub fn civil_minute(self, zone: &str) -> String {
-        self.in_zone(zone).map_or_else(|| self.utc_minute(), |zoned| zoned.strftime("%Y-%m-%d %H:%M").to_string())
+        self.in_zone(zone).map_or_else(
+            || self.utc_minute(),
+            |zoned| zoned.strftime("%Y-%m-%d %H:%M").to_string(),
+        )
     }
 
     /// Returns the civil date in a zone as `YYYY-MM-DD`, falling back to UTC when the zone is unknown.
     pub fn civil_date(self, zone: &str) -> String {
-        self.in_zone(zone).map_or_else(|| self.utc_date(), |zoned| zoned.strftime("%Y-%m-%d").to_string())
+        self.in_zone(zone).map_or_else(
+            || self.utc_date(),
+            |zoned| zoned.strftime("%Y-%m-%d").to_string(),
+        )
     }
 
     fn in_zone(self, zone: &str) -> Option<jiff::ZonedDateTime> {
         let instant = jiff::Timestamp::from_millisecond(self.0).ok()?;
-        let zone = if zone == "UTC" { jiff::tz::TimeZone::UTC } else { jiff::tz::TimeZone::get(zone).ok()? };
+        let zone = if zone == "UTC" {
+            jiff::tz::TimeZone::UTC
+        } else {
+            jiff::tz::TimeZone::get(zone).ok()?
+        };
         Some(instant.to_zoned_datetime(zone))
     }
 }
@@ -98,7 +113,10 @@ mod tests {
 
     #[test]
     fn instants_outside_the_calendar_still_print() {
-        assert_eq!(Timestamp::from_millis(i64::MAX).to_string(), format!("{} ms", i64::MAX));
+        assert_eq!(
+            Timestamp::from_millis(i64::MAX).to_string(),
+            format!("{} ms", i64::MAX)
+        );
         assert_eq!(Timestamp::from_millis(i64::MAX).utc_date(), "");
     }
 }

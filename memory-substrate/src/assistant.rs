@@ -95,14 +95,24 @@ impl AssistantStore {
     /// Opens an assistant. Fails only when its files or its state cannot be read; everything that is derived is worked
     /// around, and the notices say so.
     pub async fn open(options: OpenOptions) -> StoreResult<(Self, Vec<Notice>)> {
-        let OpenOptions { workspace, mode, clock, ids, embedder } = options;
+        let OpenOptions {
+            workspace,
+            mode,
+            clock,
+            ids,
+            embedder,
+        } = options;
         let (writable, lock) = match mode {
             OpenMode::ReadWrite(lock) => (true, Some(lock)),
             OpenMode::ReadOnly => (false, None),
         };
         let (path, state_clock) = (workspace.state_path(), clock.clone());
         let state = blocking::run(move || {
-            if writable { SqliteState::open(&path, &*state_clock) } else { SqliteState::open_read_only(&path) }
+            if writable {
+                SqliteState::open(&path, &*state_clock)
+            } else {
+                SqliteState::open_read_only(&path)
+            }
         })
         .await?;
         let state = Arc::new(state);
@@ -113,7 +123,10 @@ impl AssistantStore {
         let pages = indexer.refresh(&Arc::default()).await?.index;
         let chosen = choose(&home, embedder.as_deref(), writable).await;
         let notices = NoticeBoard::default();
-        chosen.notices.into_iter().for_each(|notice| notices.post(notice));
+        chosen
+            .notices
+            .into_iter()
+            .for_each(|notice| notices.post(notice));
         let (snapshot, behind) = completed(&files, &pages, chosen.snapshot).await?;
         let works = (writable && chosen.index.is_some()) || snapshot.dims() > 0;
 
@@ -144,14 +157,28 @@ impl AssistantStore {
             index: ArcSwapOption::new(chosen.index),
             indexing: Mutex::default(),
             maintenance_error: std::sync::Mutex::default(),
-            waiting: std::sync::Mutex::new(if works { behind.into_iter().collect() } else { BTreeSet::new() }),
+            waiting: std::sync::Mutex::new(if works {
+                behind.into_iter().collect()
+            } else {
+                BTreeSet::new()
+            }),
             _lock: lock,
         };
-        let store = Self { engine: Arc::new(engine) };
+        let store = Self {
+            engine: Arc::new(engine),
+        };
         if writable {
-            let replayed = store.engine.rememberer.replay().await.map_err(into_store_error)?;
+            let replayed = store
+                .engine
+                .rememberer
+                .replay()
+                .await
+                .map_err(into_store_error)?;
             if replayed > 0 {
-                tracing::info!(replayed, "writes that an interruption had left unapplied were applied");
+                tracing::info!(
+                    replayed,
+                    "writes that an interruption had left unapplied were applied"
+                );
             }
         }
         store.tell_what_waits();
@@ -200,7 +227,11 @@ impl AssistantStore {
     }
 
     /// Remembers texts: durable when this returns, and read with the buffer from then on.
-    pub async fn remember(&self, input: RememberInput, zone: &str) -> SubstrateResult<RememberReceipt> {
+    pub async fn remember(
+        &self,
+        input: RememberInput,
+        zone: &str,
+    ) -> SubstrateResult<RememberReceipt> {
         self.engine.rememberer.remember(input, zone).await
     }
 
@@ -208,12 +239,17 @@ impl AssistantStore {
         if self.is_writable() {
             Ok(())
         } else {
-            Err(StoreError::BadRequest { reason: "this assistant was opened for reading only".to_owned() })
+            Err(StoreError::BadRequest {
+                reason: "this assistant was opened for reading only".to_owned(),
+            })
         }
     }
 
     fn waiting(&self) -> std::sync::MutexGuard<'_, BTreeSet<Slug>> {
-        self.engine.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.engine
+            .waiting
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Posts how many pages wait for the index when no turn will take them along.
@@ -241,7 +277,11 @@ async fn completed(
     if behind.is_empty() {
         return Ok((snapshot, behind));
     }
-    let wanted = behind.iter().filter_map(|slug| pages.get(slug)).cloned().collect();
+    let wanted = behind
+        .iter()
+        .filter_map(|slug| pages.get(slug))
+        .cloned()
+        .collect();
     let (dims, known) = (snapshot.dims(), Arc::new(snapshot));
     let part = read_segment(files, wanted, dims, known.clone()).await?;
     Ok((known.replaced(&behind, part), behind))

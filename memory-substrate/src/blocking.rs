@@ -27,7 +27,10 @@ impl From<BlockingError> for StoreError {
 }
 
 /// Runs work that may block on a thread of its own. Must be called inside a tokio runtime.
-#[expect(clippy::disallowed_methods, reason = "this is the module through which blocking work goes")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the module through which blocking work goes"
+)]
 pub async fn run<T, E>(work: impl FnOnce() -> Result<T, E> + Send + 'static) -> Result<T, E>
 where
     T: Send + 'static,
@@ -36,7 +39,10 @@ where
     match tokio::task::spawn_blocking(work).await {
         Ok(result) => result,
         Err(failure) => match failure.try_into_panic() {
-            Ok(payload) => Err(BlockingError::Panicked { message: panic_message(payload.as_ref()) }.into()),
+            Ok(payload) => Err(BlockingError::Panicked {
+                message: panic_message(payload.as_ref()),
+            }
+            .into()),
             Err(_) => Err(BlockingError::ShutDown.into()),
         },
     }
@@ -44,7 +50,9 @@ where
 
 fn panic_message(payload: &(dyn std::any::Any + Send)) -> String {
     let text = payload.downcast_ref::<&str>().copied();
-    text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message").to_owned()
+    text.or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no message")
+        .to_owned()
 }
 
 #[cfg(test)]
@@ -52,14 +60,21 @@ mod tests {
     use super::*;
 
     fn on_runtime<T>(work: impl Future<Output = T>) -> T {
-        tokio::runtime::Builder::new_current_thread().build().expect("a runtime can be built").block_on(work)
+        tokio::runtime::Builder::new_current_thread()
+            .build()
+            .expect("a runtime can be built")
+            .block_on(work)
     }
 
     #[test]
     fn work_returns_its_own_result() {
         let good: Result<u32, StoreError> = on_runtime(run(|| Ok(7)));
         assert_eq!(good.expect("the work succeeds"), 7);
-        let bad: Result<u32, StoreError> = on_runtime(run(|| Err(StoreError::NotFound { what: "x".to_owned() })));
+        let bad: Result<u32, StoreError> = on_runtime(run(|| {
+            Err(StoreError::NotFound {
+                what: "x".to_owned(),
+            })
+        }));
         assert!(matches!(bad, Err(StoreError::NotFound { .. })));
     }
 

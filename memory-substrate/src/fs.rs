@@ -28,7 +28,8 @@ impl Fs for RealFs {
         let directory = parent_of(path)?;
         self.create_dir_all(directory)?;
         let temporary = directory.join(temporary_name());
-        let written = write_new(&temporary, path, bytes).and_then(|()| fs::rename(&temporary, path));
+        let written =
+            write_new(&temporary, path, bytes).and_then(|()| fs::rename(&temporary, path));
         if let Err(error) = written {
             // The error that matters is the first one; a left-over temporary file is skipped by every reader.
             drop(fs::remove_file(&temporary));
@@ -50,14 +51,22 @@ impl Fs for RealFs {
             return Err(error);
         }
         file.sync_all()?;
-        if existed { Ok(()) } else { sync_directory(directory) }
+        if existed {
+            Ok(())
+        } else {
+            sync_directory(directory)
+        }
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let (source, target) = (parent_of(from)?, parent_of(to)?);
         fs::rename(from, to)?;
         sync_directory(target)?;
-        if source == target { Ok(()) } else { sync_directory(source) }
+        if source == target {
+            Ok(())
+        } else {
+            sync_directory(source)
+        }
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
@@ -66,7 +75,10 @@ impl Fs for RealFs {
     }
 
     fn create_dir_all(&self, path: &Path) -> io::Result<()> {
-        let missing: Vec<&Path> = path.ancestors().take_while(|ancestor| !ancestor.exists()).collect();
+        let missing: Vec<&Path> = path
+            .ancestors()
+            .take_while(|ancestor| !ancestor.exists())
+            .collect();
         for directory in missing.into_iter().rev() {
             if directory.as_os_str().is_empty() {
                 continue;
@@ -74,15 +86,23 @@ impl Fs for RealFs {
             match private_directory(directory) {
                 Ok(()) => sync_directory(parent_of(directory)?)?,
                 // Somebody else made it between the look and the call.
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && directory.is_dir() => {}
+                Err(error)
+                    if error.kind() == io::ErrorKind::AlreadyExists && directory.is_dir() => {}
                 Err(error) => return Err(error),
             }
         }
-        if path.is_dir() { Ok(()) } else { Err(io::Error::from(io::ErrorKind::NotADirectory)) }
+        if path.is_dir() {
+            Ok(())
+        } else {
+            Err(io::Error::from(io::ErrorKind::NotADirectory))
+        }
     }
 
     fn info(&self, path: &Path) -> io::Result<FileInfo> {
-        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let name = path
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned())
+            .unwrap_or_default();
         Ok(describe(name, &fs::symlink_metadata(path)?))
     }
 
@@ -116,7 +136,8 @@ fn temporary_name() -> PathBuf {
 }
 
 fn write_new(temporary: &Path, target: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = private(OpenOptions::new().write(true).create(true).truncate(true)).open(temporary)?;
+    let mut file =
+        private(OpenOptions::new().write(true).create(true).truncate(true)).open(temporary)?;
     file.write_all(bytes)?;
     match fs::symlink_metadata(target) {
         Ok(metadata) if metadata.is_file() => file.set_permissions(metadata.permissions())?,
@@ -135,14 +156,23 @@ fn describe(name: String, metadata: &fs::Metadata) -> FileInfo {
     } else {
         EntryKind::Other
     };
-    FileInfo { name, kind, bytes: metadata.len(), modified_ms: modified_ms(metadata) }
+    FileInfo {
+        name,
+        kind,
+        bytes: metadata.len(),
+        modified_ms: modified_ms(metadata),
+    }
 }
 
 fn modified_ms(metadata: &fs::Metadata) -> i64 {
-    let Ok(modified) = metadata.modified() else { return 0 };
+    let Ok(modified) = metadata.modified() else {
+        return 0;
+    };
     match modified.duration_since(UNIX_EPOCH) {
         Ok(after) => i64::try_from(after.as_millis()).unwrap_or(i64::MAX),
-        Err(before) => i64::try_from(before.duration().as_millis()).map_or(i64::MIN, |millis| -millis),
+        Err(before) => {
+            i64::try_from(before.duration().as_millis()).map_or(i64::MIN, |millis| -millis)
+        }
     }
 }
 
@@ -196,8 +226,12 @@ mod tests {
         RealFs.write(&path, b"one").expect("first write");
         RealFs.write(&path, b"two").expect("second write");
         assert_eq!(RealFs.read(&path).expect("read"), b"two");
-        let names: Vec<String> =
-            RealFs.list(path.parent().expect("parent")).expect("list").into_iter().map(|entry| entry.name).collect();
+        let names: Vec<String> = RealFs
+            .list(path.parent().expect("parent"))
+            .expect("list")
+            .into_iter()
+            .map(|entry| entry.name)
+            .collect();
         assert_eq!(names, ["page.md"]);
     }
 
@@ -224,12 +258,20 @@ mod tests {
     fn listings_are_sorted_and_renames_and_removals_take_effect() {
         let folder = folder();
         for name in ["b.md", "a.md", "c"] {
-            RealFs.write(&folder.path().join(name), b"x").expect("write");
+            RealFs
+                .write(&folder.path().join(name), b"x")
+                .expect("write");
         }
-        RealFs.rename(&folder.path().join("c"), &folder.path().join("0.md")).expect("rename");
+        RealFs
+            .rename(&folder.path().join("c"), &folder.path().join("0.md"))
+            .expect("rename");
         RealFs.remove(&folder.path().join("b.md")).expect("remove");
-        let names: Vec<String> =
-            RealFs.list(folder.path()).expect("list").into_iter().map(|entry| entry.name).collect();
+        let names: Vec<String> = RealFs
+            .list(folder.path())
+            .expect("list")
+            .into_iter()
+            .map(|entry| entry.name)
+            .collect();
         assert_eq!(names, ["0.md", "a.md"]);
         assert!(RealFs.info(&folder.path().join("b.md")).is_err());
     }

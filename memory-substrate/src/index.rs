@@ -43,7 +43,7 @@ const TEXT_INDEX: &str = "terms_text";
 /// Pages in one statement; more would make the text of its condition too long.
 const PAGES_IN_A_STATEMENT: usize = 256;
 /// Most memory for the database's own caches. The snapshot answers searches, so they only serve loading and writing.
-const CACHE_BYTES: usize = 32 << 20;
+const CACHE_BYTES: usize = 8 << 20;
 
 /// The section index of one space.
 pub struct LanceIndex {
@@ -85,13 +85,18 @@ impl LanceIndex {
         space: &IndexSpace,
         writable: bool,
     ) -> StoreResult<Option<(Self, Vec<Segment>)>> {
-        let Some(generation) = home.current(space)? else { return Ok(None) };
+        let Some(generation) = home.current(space)? else {
+            return Ok(None);
+        };
         let opening = async {
             let index = Self::open_generation(home, space, generation, writable).await?;
             let segments = index.verified().await?;
             Ok(Some((index, segments)))
         };
-        contained(opening, |message| damaged(format!("the database panicked while reading it: {message}"))).await
+        contained(opening, |message| {
+            damaged(format!("the database panicked while reading it: {message}"))
+        })
+        .await
     }
 
     /// Makes an empty index and puts it into use, for a space that has none or whose index is damaged.
@@ -103,7 +108,10 @@ impl LanceIndex {
 
     /// Returns the next generation to fill while the one in use serves on: a new one, or what an interrupted rebuild
     /// left behind. [`Self::promote`] puts it into use.
-    pub(crate) async fn stage(home: &IndexHome, space: &IndexSpace) -> StoreResult<(Self, Vec<Segment>)> {
+    pub(crate) async fn stage(
+        home: &IndexHome,
+        space: &IndexSpace,
+    ) -> StoreResult<(Self, Vec<Segment>)> {
         let generation = home.next(space)?;
         if home.read_check(&generation).is_some() {
             match Self::open_generation(home, space, generation, true).await {
@@ -137,8 +145,16 @@ impl LanceIndex {
             .map_err(|error| unreadable("the table cannot be opened", error))?;
         let dims = usize::try_from(space.dims).unwrap_or(0);
         let schema = rows::schema(dims)?;
-        let found = table.schema().await.map_err(|error| unreadable("the table has no schema", error))?;
-        if found.fields().iter().map(|field| field.name()).ne(schema.fields().iter().map(|field| field.name())) {
+        let found = table
+            .schema()
+            .await
+            .map_err(|error| unreadable("the table has no schema", error))?;
+        if found
+            .fields()
+            .iter()
+            .map(|field| field.name())
+            .ne(schema.fields().iter().map(|field| field.name()))
+        {
             return Err(damaged("the table has other columns"));
         }
         let has_text_index = has_text_index(&table).await?;
@@ -155,7 +171,11 @@ impl LanceIndex {
         })
     }
 
-    async fn create_generation(home: &IndexHome, space: &IndexSpace, generation: Generation) -> StoreResult<Self> {
+    async fn create_generation(
+        home: &IndexHome,
+        space: &IndexSpace,
+        generation: Generation,
+    ) -> StoreResult<Self> {
         let dims = usize::try_from(space.dims).unwrap_or(0);
         let schema = rows::schema(dims)?;
         let table = connect(&generation.dir())
@@ -188,16 +208,23 @@ impl LanceIndex {
             .ok_or_else(|| damaged("there is no record of what it should hold"))?;
         let found = self.count().await?;
         // A process that was killed after a batch and before its record leaves a newer version, never an older one.
-        if found.version < check.version || (found.version == check.version && found.rows != check.rows) {
+        if found.version < check.version
+            || (found.version == check.version && found.rows != check.rows)
+        {
             return Err(damaged(format!(
                 "version {} with {} rows was recorded, version {} with {} rows is there",
                 check.version, check.rows, found.version, found.rows
             )));
         }
-        let segments = self.load(usize::try_from(found.rows).unwrap_or(usize::MAX)).await?;
+        let segments = self
+            .load(usize::try_from(found.rows).unwrap_or(usize::MAX))
+            .await?;
         let read: usize = segments.iter().map(|segment| segment.rows.len()).sum();
         if u64::try_from(read) != Ok(found.rows) {
-            return Err(damaged(format!("{} rows are there, {read} can be read", found.rows)));
+            return Err(damaged(format!(
+                "{} rows are there, {read} can be read",
+                found.rows
+            )));
         }
         if let Some(id) = segments.iter().find_map(Segment::duplicate) {
             return Err(damaged(format!("`{id}` is there more than once")));
@@ -208,7 +235,10 @@ impl LanceIndex {
                 let dir = self.generation.dir();
                 blocking::run(move || {
                     let mut writer = writer;
-                    writer.flushed.trust_tree(&dir).map_err(|error| StoreError::engine("listing the index", error))
+                    writer
+                        .flushed
+                        .trust_tree(&dir)
+                        .map_err(|error| StoreError::engine("listing the index", error))
                 })
                 .await?;
             } else {
@@ -219,14 +249,20 @@ impl LanceIndex {
     }
 
     async fn count(&self) -> StoreResult<Check> {
-        let version =
-            self.table.version().await.map_err(|error| unreadable("its version cannot be read", error))?;
+        let version = self
+            .table
+            .version()
+            .await
+            .map_err(|error| unreadable("its version cannot be read", error))?;
         let rows = self
             .table
             .count_rows(None)
             .await
             .map_err(|error| unreadable("its rows cannot be counted", error))?;
-        Ok(Check { version, rows: u64::try_from(rows).unwrap_or(u64::MAX) })
+        Ok(Check {
+            version,
+            rows: u64::try_from(rows).unwrap_or(u64::MAX),
+        })
     }
 
     /// Flushes what was written and records what the table holds now.
@@ -294,7 +330,9 @@ impl LanceIndex {
         if self.writable {
             Ok(())
         } else {
-            Err(StoreError::BadRequest { reason: "the index was opened for reading".to_owned() })
+            Err(StoreError::BadRequest {
+                reason: "the index was opened for reading".to_owned(),
+            })
         }
     }
 
@@ -305,13 +343,23 @@ impl LanceIndex {
         score: impl Fn(f32) -> f32,
     ) -> StoreResult<Vec<(SectionId, f32)>> {
         let failed = |error| StoreError::engine("searching the index", error);
-        let batches: Vec<RecordBatch> =
-            query.execute().await.map_err(failed)?.try_collect().await.map_err(failed)?;
+        let batches: Vec<RecordBatch> = query
+            .execute()
+            .await
+            .map_err(failed)?
+            .try_collect()
+            .await
+            .map_err(failed)?;
         let mut found = Vec::new();
         for batch in &batches {
             found.extend(rows::scored(batch, column, &score)?);
         }
-        found.sort_by(|left: &(SectionId, f32), right| right.1.total_cmp(&left.1).then_with(|| left.0.cmp(&right.0)));
+        found.sort_by(|left: &(SectionId, f32), right| {
+            right
+                .1
+                .total_cmp(&left.1)
+                .then_with(|| left.0.cmp(&right.0))
+        });
         Ok(found)
     }
 }
@@ -337,21 +385,38 @@ impl IndexStore for LanceIndex {
         // Rows and pages are in the same order, so each statement takes the rows up to the first of the next.
         let mut rest = rows.as_slice();
         for chunk in pages.chunks(PAGES_IN_A_STATEMENT) {
-            let end = chunk.last().map_or(0, |last| rest.partition_point(|row| row.id.slug <= *last));
+            let end = chunk
+                .last()
+                .map_or(0, |last| rest.partition_point(|row| row.id.slug <= *last));
             let (now, later) = rest.split_at(end);
             rest = later;
-            contained(self.replace_some(chunk, now), panicked("writing pages to the index")).await?;
+            contained(
+                self.replace_some(chunk, now),
+                panicked("writing pages to the index"),
+            )
+            .await?;
         }
         if !rows.is_empty() {
-            contained(self.ensure_text_index(), panicked("creating the text index")).await?;
+            contained(
+                self.ensure_text_index(),
+                panicked("creating the text index"),
+            )
+            .await?;
         }
         self.settle(&mut writer).await
     }
 
     async fn all_rows(&self) -> StoreResult<Vec<IndexRow>> {
         let failed = |error| unreadable("its rows cannot be read", error);
-        let batches: Vec<RecordBatch> =
-            self.table.query().execute().await.map_err(failed)?.try_collect().await.map_err(failed)?;
+        let batches: Vec<RecordBatch> = self
+            .table
+            .query()
+            .execute()
+            .await
+            .map_err(failed)?
+            .try_collect()
+            .await
+            .map_err(failed)?;
         let mut rows = Vec::new();
         for batch in &batches {
             rows.extend(rows::from_batch(batch)?);
@@ -360,10 +425,18 @@ impl IndexStore for LanceIndex {
         Ok(rows)
     }
 
-    async fn search_vector(&self, vector: &[f32], limit: u32) -> StoreResult<Vec<(SectionId, f32)>> {
+    async fn search_vector(
+        &self,
+        vector: &[f32],
+        limit: u32,
+    ) -> StoreResult<Vec<(SectionId, f32)>> {
         if self.dims == 0 || vector.len() != self.dims {
             return Err(StoreError::BadRequest {
-                reason: format!("a vector of {} numbers for an index of {}", vector.len(), self.dims),
+                reason: format!(
+                    "a vector of {} numbers for an index of {}",
+                    vector.len(),
+                    self.dims
+                ),
             });
         }
         if limit == 0 {
@@ -378,7 +451,8 @@ impl IndexStore for LanceIndex {
             .distance_type(DistanceType::Cosine)
             .select(Select::columns(&["id", "_distance"]))
             .limit(usize::try_from(limit).unwrap_or(usize::MAX));
-        self.find(query, "_distance", |distance| 1.0 - distance).await
+        self.find(query, "_distance", |distance| 1.0 - distance)
+            .await
     }
 
     async fn search_terms(&self, terms: &str, limit: u32) -> StoreResult<Vec<(SectionId, f32)>> {
@@ -410,7 +484,12 @@ impl IndexStore for LanceIndex {
         })
         .await?;
         let rows = self.count().await?.rows;
-        Ok(IndexStats { rows, files: size.files, bytes: size.bytes, unindexed_rows: self.unindexed(rows).await? })
+        Ok(IndexStats {
+            rows,
+            files: size.files,
+            bytes: size.bytes,
+            unindexed_rows: self.unindexed(rows).await?,
+        })
     }
 }
 
@@ -418,7 +497,11 @@ async fn connect(dir: &Path) -> StoreResult<lancedb::Connection> {
     let path = dir.to_str().ok_or_else(|| StoreError::BadRequest {
         reason: "the index needs a path that is valid Unicode".to_owned(),
     })?;
-    let session = Session::new(CACHE_BYTES, CACHE_BYTES, Arc::new(ObjectStoreRegistry::default()));
+    let session = Session::new(
+        CACHE_BYTES,
+        CACHE_BYTES,
+        Arc::new(ObjectStoreRegistry::default()),
+    );
     lancedb::connect(path)
         .session(Arc::new(session))
         .execute()
@@ -427,14 +510,19 @@ async fn connect(dir: &Path) -> StoreResult<lancedb::Connection> {
 }
 
 async fn has_text_index(table: &Table) -> StoreResult<bool> {
-    let indices =
-        table.list_indices().await.map_err(|error| unreadable("its indices cannot be listed", error))?;
+    let indices = table
+        .list_indices()
+        .await
+        .map_err(|error| unreadable("its indices cannot be listed", error))?;
     Ok(indices.iter().any(|index| index.name == TEXT_INDEX))
 }
 
 /// Returns the condition that a row belongs to one of these pages.
 fn in_pages(pages: &[Slug]) -> String {
-    let quoted: Vec<String> = pages.iter().map(|slug| format!("'{}'", slug.as_str().replace('\'', "''"))).collect();
+    let quoted: Vec<String> = pages
+        .iter()
+        .map(|slug| format!("'{}'", slug.as_str().replace('\'', "''")))
+        .collect();
     format!("slug IN ({})", quoted.join(", "))
 }
 
@@ -448,10 +536,14 @@ fn check_batch(pages: &[Slug], rows: &[IndexRow]) -> StoreResult<()> {
     let mut known = HashSet::new();
     for row in rows {
         if !pages.contains(&row.id.slug) {
-            return Err(StoreError::BadRequest { reason: format!("`{}` is of a page that is not replaced", row.id) });
+            return Err(StoreError::BadRequest {
+                reason: format!("`{}` is of a page that is not replaced", row.id),
+            });
         }
         if !known.insert(&row.id) {
-            return Err(StoreError::BadRequest { reason: format!("`{}` is given twice", row.id) });
+            return Err(StoreError::BadRequest {
+                reason: format!("`{}` is given twice", row.id),
+            });
         }
     }
     Ok(())

@@ -55,7 +55,12 @@ pub struct IngestOptions {
 
 impl Default for IngestOptions {
     fn default() -> Self {
-        Self { overwrite: false, dry_run: false, origin: Origin::UserFile, authority: Authority::Owner }
+        Self {
+            overwrite: false,
+            dry_run: false,
+            origin: Origin::UserFile,
+            authority: Authority::Owner,
+        }
     }
 }
 
@@ -135,8 +140,12 @@ pub struct IngestReport {
 
 impl IngestReport {
     fn count(&mut self) {
-        let actions: Vec<IngestAction> =
-            self.pages.iter().map(|page| page.action).chain(self.files.iter().map(|file| file.action)).collect();
+        let actions: Vec<IngestAction> = self
+            .pages
+            .iter()
+            .map(|page| page.action)
+            .chain(self.files.iter().map(|file| file.action))
+            .collect();
         let number = |wanted| actions.iter().filter(|action| **action == wanted).count();
         self.written = number(IngestAction::Written);
         self.unchanged = number(IngestAction::Unchanged);
@@ -156,8 +165,18 @@ pub struct Ingester {
 
 impl Ingester {
     /// Returns an ingester for an assistant.
-    pub fn new(workspace: Workspace, pages: FilePages, state: Arc<SqliteState>, clock: Arc<dyn Clock>) -> Self {
-        Self { workspace, pages, state, clock }
+    pub fn new(
+        workspace: Workspace,
+        pages: FilePages,
+        state: Arc<SqliteState>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        Self {
+            workspace,
+            pages,
+            state,
+            clock,
+        }
     }
 
     /// Takes a source in on the calling thread, which may block.
@@ -180,7 +199,9 @@ impl Ingester {
         let files = std::mem::take(&mut found.files);
         report.pages = place::place(self, files, options, progress)?;
         report.pages.append(&mut found.unusable);
-        report.pages.sort_by(|left, right| left.original_name.cmp(&right.original_name));
+        report
+            .pages
+            .sort_by(|left, right| left.original_name.cmp(&right.original_name));
         if let IngestSource::MemoryFolder(folder) = source {
             views::place(self, folder, options, trust, &mut report)?;
         }

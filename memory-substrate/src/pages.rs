@@ -52,7 +52,14 @@ struct Shared {
 impl FilePages {
     /// Returns the pages below a folder.
     pub fn new(fs: Arc<dyn Fs>, folder: PathBuf) -> Self {
-        Self { shared: Arc::new(Shared { fs, folder, named: RwLock::new(None), writing: Mutex::new(()) }) }
+        Self {
+            shared: Arc::new(Shared {
+                fs,
+                folder,
+                named: RwLock::new(None),
+                writing: Mutex::new(()),
+            }),
+        }
     }
 
     /// Returns the folder.
@@ -71,7 +78,12 @@ impl FilePages {
     }
 
     /// Writes a page on the calling thread, which may block.
-    pub fn write_blocking(&self, slug: &Slug, bytes: &[u8], expected: &Expected) -> StoreResult<String> {
+    pub fn write_blocking(
+        &self,
+        slug: &Slug,
+        bytes: &[u8],
+        expected: &Expected,
+    ) -> StoreResult<String> {
         self.shared.write(slug, bytes, expected)
     }
 
@@ -84,8 +96,13 @@ impl FilePages {
 impl Shared {
     fn scan(&self) -> StoreResult<PageMap> {
         let map = scan::scan(self.fs.as_ref(), &self.folder)?;
-        let named = map.files.iter().filter(|(slug, file)| file.path != slug.to_relative_path());
-        let named = named.map(|(slug, file)| (slug.clone(), file.path.clone())).collect();
+        let named = map
+            .files
+            .iter()
+            .filter(|(slug, file)| file.path != slug.to_relative_path());
+        let named = named
+            .map(|(slug, file)| (slug.clone(), file.path.clone()))
+            .collect();
         *self.named.write().unwrap_or_else(PoisonError::into_inner) = Some(named);
         Ok(map)
     }
@@ -93,14 +110,23 @@ impl Shared {
     /// Returns the path of a page's file, whether it exists or not.
     fn path_of(&self, slug: &Slug) -> StoreResult<PathBuf> {
         let known = |named: &HashMap<Slug, String>| {
-            named.get(slug).map_or_else(|| slug.to_relative_path(), String::clone)
+            named
+                .get(slug)
+                .map_or_else(|| slug.to_relative_path(), String::clone)
         };
-        let cached = self.named.read().unwrap_or_else(PoisonError::into_inner).as_ref().map(known);
+        let cached = self
+            .named
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .as_ref()
+            .map(known);
         let relative = if let Some(relative) = cached {
             relative
         } else {
             let map = self.scan()?;
-            map.files.get(slug).map_or_else(|| slug.to_relative_path(), |file| file.path.clone())
+            map.files
+                .get(slug)
+                .map_or_else(|| slug.to_relative_path(), |file| file.path.clone())
         };
         Ok(self.folder.join(relative))
     }
@@ -130,20 +156,29 @@ impl Shared {
             return Ok(None);
         }
         let path = self.path_of(slug)?;
-        let Some(info) = self.look_at(&path)? else { return Ok(None) };
+        let Some(info) = self.look_at(&path)? else {
+            return Ok(None);
+        };
         let bytes = match self.fs.read(&path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(store_io("read", &path)(error)),
         };
         let hash = hash_bytes(&bytes);
-        Ok(Some(StoredPage { slug: slug.clone(), bytes, hash, modified_at: Timestamp::from_millis(info.modified_ms) }))
+        Ok(Some(StoredPage {
+            slug: slug.clone(),
+            bytes,
+            hash,
+            modified_at: Timestamp::from_millis(info.modified_ms),
+        }))
     }
 
     fn write(&self, slug: &Slug, bytes: &[u8], expected: &Expected) -> StoreResult<String> {
         if slug.is_reserved() {
             return Err(StoreError::BadRequest {
-                reason: format!("`{slug}` is a name that no page's file may take; choose another folder"),
+                reason: format!(
+                    "`{slug}` is a name that no page's file may take; choose another folder"
+                ),
             });
         }
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
@@ -152,7 +187,9 @@ impl Shared {
         if self.look_at(&path)?.is_none() {
             self.refuse_links(&path)?;
         }
-        self.fs.write(&path, bytes).map_err(store_io("write", &path))?;
+        self.fs
+            .write(&path, bytes)
+            .map_err(store_io("write", &path))?;
         Ok(hash_bytes(bytes))
     }
 
@@ -163,7 +200,9 @@ impl Shared {
             return Ok(());
         }
         match self.fs.remove(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(store_io("delete", &path)(error)),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(store_io("delete", &path)(error))
+            }
             _ => Ok(()),
         }
     }
@@ -193,10 +232,17 @@ impl Shared {
     fn refuse_links(&self, path: &Path) -> StoreResult<()> {
         for place in path.ancestors().take_while(|place| *place != self.folder) {
             let kind = self.fs.info(place).map(|info| info.kind);
-            let expected = if place == path { EntryKind::File } else { EntryKind::Directory };
+            let expected = if place == path {
+                EntryKind::File
+            } else {
+                EntryKind::Directory
+            };
             if kind.is_ok_and(|kind| kind != expected) {
                 return Err(StoreError::BadRequest {
-                    reason: format!("`{}` is a link or something else that a page cannot replace", place.display()),
+                    reason: format!(
+                        "`{}` is a link or something else that a page cannot replace",
+                        place.display()
+                    ),
                 });
             }
         }

@@ -70,10 +70,18 @@ impl PkbFolder {
     pub fn always_shown(&self) -> StoreResult<Vec<PkbFile>> {
         let mut files = Vec::new();
         for listed in self.listed() {
-            let Some((path, place)) = self.inside(&listed) else { continue };
-            let Ok(bytes) = self.fs.read(&place) else { continue };
+            let Some((path, place)) = self.inside(&listed) else {
+                continue;
+            };
+            let Ok(bytes) = self.fs.read(&place) else {
+                continue;
+            };
             let text = prompt_file::clean(&String::from_utf8_lossy(&bytes));
-            let text = if path == BUFFER { last_lines(&text, BUFFER_LINES).to_owned() } else { text };
+            let text = if path == BUFFER {
+                last_lines(&text, BUFFER_LINES).to_owned()
+            } else {
+                text
+            };
             if !text.trim().is_empty() {
                 files.push(PkbFile { path, text });
             }
@@ -93,17 +101,24 @@ impl PkbFolder {
         let mut chunks = Vec::new();
         for (path, modified_ms) in self.scan() {
             // A file that cannot be read is skipped, like one that went away meanwhile.
-            let Ok(bytes) = self.fs.read(&self.root.join(&path)) else { continue };
+            let Ok(bytes) = self.fs.read(&self.root.join(&path)) else {
+                continue;
+            };
             let text = String::from_utf8_lossy(&bytes);
             let mut file_hash = hash_bytes(&bytes);
             file_hash.truncate(HASH_DIGITS);
-            chunks.extend(split(&text).into_iter().zip(0..).map(|(text, chunk)| PkbChunk {
-                path: path.clone(),
-                chunk,
-                text: text.to_owned(),
-                file_hash: file_hash.clone(),
-                modified_ms,
-            }));
+            chunks.extend(
+                split(&text)
+                    .into_iter()
+                    .zip(0..)
+                    .map(|(text, chunk)| PkbChunk {
+                        path: path.clone(),
+                        chunk,
+                        text: text.to_owned(),
+                        file_hash: file_hash.clone(),
+                        modified_ms,
+                    }),
+            );
         }
         Ok(Some(chunks))
     }
@@ -112,7 +127,11 @@ impl PkbFolder {
         match self.fs.read(&self.root.join(LIST)) {
             Ok(bytes) => {
                 let text = prompt_file::clean(&String::from_utf8_lossy(&bytes));
-                text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect()
+                text.lines()
+                    .map(str::trim)
+                    .filter(|line| !line.is_empty())
+                    .map(str::to_owned)
+                    .collect()
             }
             Err(_) => USUAL.map(str::to_owned).to_vec(),
         }
@@ -139,7 +158,8 @@ impl PkbFolder {
             self.is(&place, EntryKind::Directory).then_some(())?;
         }
         place.push(last);
-        self.is(&place, EntryKind::File).then(|| (parts.join("/"), place))
+        self.is(&place, EntryKind::File)
+            .then(|| (parts.join("/"), place))
     }
 
     fn is(&self, place: &Path, kind: EntryKind) -> bool {
@@ -151,12 +171,20 @@ impl PkbFolder {
         let mut folders = vec![String::new()];
         while let Some(folder) = folders.pop() {
             // A folder that cannot be read is skipped, as its files are.
-            let Ok(entries) = self.fs.list(&self.root.join(&folder)) else { continue };
+            let Ok(entries) = self.fs.list(&self.root.join(&folder)) else {
+                continue;
+            };
             for entry in entries {
-                let path = if folder.is_empty() { entry.name.clone() } else { format!("{folder}/{}", entry.name) };
+                let path = if folder.is_empty() {
+                    entry.name.clone()
+                } else {
+                    format!("{folder}/{}", entry.name)
+                };
                 match entry.kind {
                     EntryKind::Directory if !entry.name.starts_with('.') => folders.push(path),
-                    EntryKind::File if is_page_name(&entry.name) => files.push((path, entry.modified_ms)),
+                    EntryKind::File if is_page_name(&entry.name) => {
+                        files.push((path, entry.modified_ms));
+                    }
                     _ => {}
                 }
             }
@@ -174,17 +202,31 @@ pub fn split(text: &str) -> Vec<&str> {
     if text.chars().nth(LARGE_CHARS - 1).is_none() {
         return vec![text];
     }
-    let mut cuts: Vec<usize> = text.match_indices("\n## ").map(|(newline, _)| newline + 1).collect();
+    let mut cuts: Vec<usize> = text
+        .match_indices("\n## ")
+        .map(|(newline, _)| newline + 1)
+        .collect();
     if cuts.is_empty() && !text.starts_with("## ") {
-        cuts = text.char_indices().map(|(at, _)| at).step_by(WINDOW_CHARS).skip(1).collect();
+        cuts = text
+            .char_indices()
+            .map(|(at, _)| at)
+            .step_by(WINDOW_CHARS)
+            .skip(1)
+            .collect();
     }
     let starts = std::iter::once(0).chain(cuts.iter().copied());
     let ends = cuts.iter().copied().chain(std::iter::once(text.len()));
-    starts.zip(ends).map(|(start, end)| &text[start..end]).collect()
+    starts
+        .zip(ends)
+        .map(|(start, end)| &text[start..end])
+        .collect()
 }
 
 fn last_lines(text: &str, count: usize) -> &str {
-    let start = text.rmatch_indices('\n').nth(count - 1).map_or(0, |(newline, _)| newline + 1);
+    let start = text
+        .rmatch_indices('\n')
+        .nth(count - 1)
+        .map_or(0, |(newline, _)| newline + 1);
     &text[start..]
 }
 
@@ -199,14 +241,21 @@ mod tests {
         let home = tempfile::tempdir().expect("a temporary folder");
         let root = home.path().join("pkb");
         for (path, text) in files {
-            RealFs.write(&root.join(path), text.as_bytes()).expect("write");
+            RealFs
+                .write(&root.join(path), text.as_bytes())
+                .expect("write");
         }
         let folder = PkbFolder::new(Arc::new(RealFs), root);
         (home, folder)
     }
 
     fn shown(folder: &PkbFolder) -> Vec<(String, String)> {
-        folder.always_shown().expect("read").into_iter().map(|file| (file.path, file.text)).collect()
+        folder
+            .always_shown()
+            .expect("read")
+            .into_iter()
+            .map(|file| (file.path, file.text))
+            .collect()
     }
 
     fn pair(path: &str, text: &str) -> (String, String) {
@@ -215,8 +264,15 @@ mod tests {
 
     #[test]
     fn without_a_list_the_usual_files_are_shown() {
-        let (_home, folder) = folder(&[("threads.md", "t"), ("INDEX.md", "_hidden\ni"), ("other.md", "o")]);
-        assert_eq!(shown(&folder), [pair("INDEX.md", "i"), pair("threads.md", "t")]);
+        let (_home, folder) = folder(&[
+            ("threads.md", "t"),
+            ("INDEX.md", "_hidden\ni"),
+            ("other.md", "o"),
+        ]);
+        assert_eq!(
+            shown(&folder),
+            [pair("INDEX.md", "i"), pair("threads.md", "t")]
+        );
     }
 
     #[test]
@@ -228,9 +284,17 @@ mod tests {
     #[test]
     fn the_list_is_followed_in_order_and_never_out_of_the_folder() {
         let list = "b.md\n../secret.md\n/etc/hostname\nsub/../a.md\n\nmissing.md\nsub/c.md\n";
-        let (home, folder) = folder(&[("a.md", "a"), ("b.md", "b"), ("sub/c.md", "c"), (LIST, list)]);
+        let (home, folder) = folder(&[
+            ("a.md", "a"),
+            ("b.md", "b"),
+            ("sub/c.md", "c"),
+            (LIST, list),
+        ]);
         std::fs::write(home.path().join("secret.md"), "s").expect("write");
-        assert_eq!(shown(&folder), [pair("b.md", "b"), pair("a.md", "a"), pair("sub/c.md", "c")]);
+        assert_eq!(
+            shown(&folder),
+            [pair("b.md", "b"), pair("a.md", "a"), pair("sub/c.md", "c")]
+        );
     }
 
     #[test]
@@ -253,10 +317,25 @@ mod tests {
     #[test]
     fn files_are_read_from_nested_folders_with_one_hash_each() {
         let long = format!("intro\n## A\n{}\n## B\nend", "x".repeat(LARGE_CHARS));
-        let (_home, folder) = folder(&[("topics/long.MD", &long), ("a.md", "short"), ("x.txt", "no")]);
+        let (_home, folder) = folder(&[
+            ("topics/long.MD", &long),
+            ("a.md", "short"),
+            ("x.txt", "no"),
+        ]);
         let chunks = folder.chunks().expect("read").expect("a folder");
-        let names: Vec<(&str, u32)> = chunks.iter().map(|chunk| (chunk.path.as_str(), chunk.chunk)).collect();
-        assert_eq!(names, [("a.md", 0), ("topics/long.MD", 0), ("topics/long.MD", 1), ("topics/long.MD", 2)]);
+        let names: Vec<(&str, u32)> = chunks
+            .iter()
+            .map(|chunk| (chunk.path.as_str(), chunk.chunk))
+            .collect();
+        assert_eq!(
+            names,
+            [
+                ("a.md", 0),
+                ("topics/long.MD", 0),
+                ("topics/long.MD", 1),
+                ("topics/long.MD", 2)
+            ]
+        );
         assert_eq!(chunks[1].file_hash, chunks[3].file_hash);
         assert_eq!(chunks[1].file_hash.len(), HASH_DIGITS);
         assert_eq!(chunks[1].text, "intro\n");
@@ -270,7 +349,10 @@ mod tests {
     }
 
     fn split_lengths(text: &str) -> Vec<usize> {
-        split(text).into_iter().map(|part| part.chars().count()).collect()
+        split(text)
+            .into_iter()
+            .map(|part| part.chars().count())
+            .collect()
     }
 
     proptest! {

@@ -75,12 +75,29 @@ struct Shared {
 
 impl Rememberer {
     /// Returns the intake of an assistant.
-    pub fn new(workspace: Workspace, state: Arc<SqliteState>, clock: Arc<dyn Clock>, ids: Arc<dyn Ids>) -> Self {
-        Self { shared: Arc::new(Shared { workspace, state, clock, ids, appending: Mutex::new(()) }) }
+    pub fn new(
+        workspace: Workspace,
+        state: Arc<SqliteState>,
+        clock: Arc<dyn Clock>,
+        ids: Arc<dyn Ids>,
+    ) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                workspace,
+                state,
+                clock,
+                ids,
+                appending: Mutex::new(()),
+            }),
+        }
     }
 
     /// Keeps entries, dated in the assistant's time zone. When this returns, they survive anything.
-    pub async fn remember(&self, input: RememberInput, zone: &str) -> SubstrateResult<RememberReceipt> {
+    pub async fn remember(
+        &self,
+        input: RememberInput,
+        zone: &str,
+    ) -> SubstrateResult<RememberReceipt> {
         let (shared, zone) = (Arc::clone(&self.shared), zone.to_owned());
         blocking::run(move || shared.remember(&input, &zone)).await
     }
@@ -89,7 +106,10 @@ impl Rememberer {
     pub async fn replay(&self) -> SubstrateResult<usize> {
         let shared = Arc::clone(&self.shared);
         blocking::run(move || {
-            let _appending = shared.appending.lock().unwrap_or_else(PoisonError::into_inner);
+            let _appending = shared
+                .appending
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
             shared.apply_pending()
         })
         .await
@@ -98,15 +118,27 @@ impl Rememberer {
 
 impl Shared {
     fn remember(&self, input: &RememberInput, zone: &str) -> SubstrateResult<RememberReceipt> {
-        let texts: Vec<String> =
-            input.texts.iter().map(|text| buffer::normalise_content(text)).filter(|text| !text.is_empty()).collect();
+        let texts: Vec<String> = input
+            .texts
+            .iter()
+            .map(|text| buffer::normalise_content(text))
+            .filter(|text| !text.is_empty())
+            .collect();
         if texts.is_empty() {
-            return Err(SubstrateError::Refused { reason: "there is nothing to remember; pass some text".to_owned() });
+            return Err(SubstrateError::Refused {
+                reason: "there is nothing to remember; pass some text".to_owned(),
+            });
         }
         let now = self.clock.now();
         let source = source_of(input, now)?;
-        let _appending = self.appending.lock().unwrap_or_else(PoisonError::into_inner);
-        let standing = ids_of(&read_text_or_empty(self.workspace.fs().as_ref(), &self.workspace.buffer_path())?);
+        let _appending = self
+            .appending
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let standing = ids_of(&read_text_or_empty(
+            self.workspace.fs().as_ref(),
+            &self.workspace.buffer_path(),
+        )?);
         let (day, stamp) = (now.civil_date(zone), now.civil_minute(zone));
         let entries = self.state.write_blocking(|transaction| {
             let mut given: HashMap<String, String> = HashMap::new();
@@ -122,9 +154,16 @@ impl Shared {
                 let duplicate = known.is_some();
                 let id = known.unwrap_or_else(|| self.ids.next_id());
                 if !duplicate {
-                    let entry = buffer::write_entry(text, &stamp, &id)
-                        .map_err(|error| StoreError::BadRequest { reason: error.to_string() })?;
-                    let entry = PendingEntry { id: id.clone(), day: day.clone(), entry };
+                    let entry = buffer::write_entry(text, &stamp, &id).map_err(|error| {
+                        StoreError::BadRequest {
+                            reason: error.to_string(),
+                        }
+                    })?;
+                    let entry = PendingEntry {
+                        id: id.clone(),
+                        day: day.clone(),
+                        entry,
+                    };
                     remembered::add(transaction, &hash, &entry, &source)?;
                 }
                 given.insert(hash, id.clone());
@@ -162,7 +201,9 @@ impl Shared {
         }
         // Without this mark the next start looks again and finds the entries in place, so it need not be flushed. A
         // later change that takes an entry out of the buffer is flushed, and this one with it.
-        self.state.write_unflushed_blocking(|transaction| remembered::mark_applied(transaction, &pending))?;
+        self.state.write_unflushed_blocking(|transaction| {
+            remembered::mark_applied(transaction, &pending)
+        })?;
         Ok(pending.len())
     }
 
@@ -184,28 +225,48 @@ impl Shared {
         }
         match appending.into_addition() {
             addition if addition.is_empty() => Ok(()),
-            addition => fs.append(path, &addition).map_err(SubstrateError::io("append to", path)),
+            addition => fs
+                .append(path, &addition)
+                .map_err(SubstrateError::io("append to", path)),
         }
     }
 }
 
 /// Returns what is kept of where text came from, or refuses what may not become more than evidence.
 fn source_of(input: &RememberInput, at: Timestamp) -> SubstrateResult<EntrySource> {
-    let RememberInput { origin, authority, ref channel, .. } = *input;
+    let RememberInput {
+        origin,
+        authority,
+        ref channel,
+        ..
+    } = *input;
     let trust: Trust = match trust_of(origin, authority) {
         Some(verdict) if verdict.beyond_evidence => verdict.trust,
         _ => {
             return Err(SubstrateError::Refused {
-                reason: format!("text of origin `{origin:?}` under authority `{authority:?}` may be kept as evidence only"),
+                reason: format!(
+                    "text of origin `{origin:?}` under authority `{authority:?}` may be kept as evidence only"
+                ),
             });
         }
     };
-    Ok(EntrySource { channel: channel.clone(), origin, authority, trust, at })
+    Ok(EntrySource {
+        channel: channel.clone(),
+        origin,
+        authority,
+        trust,
+        at,
+    })
 }
 
 /// Names a content said in one channel by one kind of speaker.
 fn hash_of(text: &str, source: &EntrySource) -> StoreResult<String> {
-    let EntrySource { channel, origin, authority, .. } = source;
+    let EntrySource {
+        channel,
+        origin,
+        authority,
+        ..
+    } = source;
     let key = serde_json::to_vec(&(channel, origin, authority, text))
         .map_err(|error| StoreError::engine("name a content", error))?;
     Ok(hash_bytes(&key))

@@ -43,23 +43,38 @@ impl Serving {
     pub(crate) fn new(pages: Arc<PageIndex>, snapshot: Arc<Snapshot>) -> Self {
         let mut counts: HashMap<(Channel, Trust), u32> = HashMap::new();
         for page in pages.pages() {
-            *counts.entry((page.channel.clone(), page.trust)).or_default() += 1;
+            *counts
+                .entry((page.channel.clone(), page.trust))
+                .or_default() += 1;
         }
-        Self { pages, snapshot, counts }
+        Self {
+            pages,
+            snapshot,
+            counts,
+        }
     }
 
     /// Returns the same pages with another image.
     pub(crate) fn with_snapshot(&self, snapshot: Arc<Snapshot>) -> Self {
-        Self { pages: self.pages.clone(), snapshot, counts: self.counts.clone() }
+        Self {
+            pages: self.pages.clone(),
+            snapshot,
+            counts: self.counts.clone(),
+        }
     }
 
     fn visible_pages(&self, visibility: &Visibility) -> u32 {
-        let visible = self.counts.iter().filter(|((channel, trust), _)| visibility.allows(channel, *trust));
+        let visible = self
+            .counts
+            .iter()
+            .filter(|((channel, trust), _)| visibility.allows(channel, *trust));
         visible.map(|(_, count)| count).sum()
     }
 
     fn hides_something(&self, visibility: &Visibility) -> bool {
-        self.counts.keys().any(|(channel, trust)| !visibility.allows(channel, *trust))
+        self.counts
+            .keys()
+            .any(|(channel, trust)| !visibility.allows(channel, *trust))
     }
 }
 
@@ -80,14 +95,20 @@ pub(crate) struct Shared {
 impl Shared {
     /// Returns the model if the image has its vectors, or why dense search is not to be had.
     fn dense_model(&self) -> ServiceResult<&Arc<dyn Embedder>> {
-        let embedder = self.embedder.as_ref().ok_or_else(|| ServiceError::Unavailable {
-            reason: "there is no embedding model, run `cargo xtask setup` or see `strata doctor`".to_owned(),
-        })?;
+        let embedder = self
+            .embedder
+            .as_ref()
+            .ok_or_else(|| ServiceError::Unavailable {
+                reason:
+                    "there is no embedding model, run `cargo xtask setup` or see `strata doctor`"
+                        .to_owned(),
+            })?;
         if self.serving.load().snapshot.dims() == embedder.dims() {
             Ok(embedder)
         } else {
             Err(ServiceError::Unavailable {
-                reason: "the index was not made with this embedding model, run `strata reindex`".to_owned(),
+                reason: "the index was not made with this embedding model, run `strata reindex`"
+                    .to_owned(),
             })
         }
     }
@@ -96,14 +117,19 @@ impl Shared {
         if self.writable {
             Ok(())
         } else {
-            Err(ServiceError::Unavailable { reason: "this assistant was opened for reading only".to_owned() })
+            Err(ServiceError::Unavailable {
+                reason: "this assistant was opened for reading only".to_owned(),
+            })
         }
     }
 }
 
 /// Returns every service a tier is given: what its row allows and its manifest asked for.
 pub(crate) fn services(shared: &Arc<Shared>, tier: Tier, asked: &[Capability]) -> Services {
-    let host = Arc::new(Host { shared: shared.clone(), tier });
+    let host = Arc::new(Host {
+        shared: shared.clone(),
+        tier,
+    });
     Services {
         pages: Some(host.clone()),
         sections: Some(host.clone()),
@@ -129,7 +155,11 @@ struct Host {
 
 /// Stops early when nobody waits for the answer any more, else says what the requester may see.
 fn admit(call: &Call) -> ServiceResult<Visibility> {
-    if call.is_cancelled() { Err(ServiceError::Cancelled) } else { Ok(Visibility::of(call.scope())) }
+    if call.is_cancelled() {
+        Err(ServiceError::Cancelled)
+    } else {
+        Ok(Visibility::of(call.scope()))
+    }
 }
 
 /// Returns a store's failure as a tier may see it.
@@ -137,16 +167,24 @@ fn failed(error: StoreError) -> ServiceError {
     match error {
         StoreError::Locked { holder } => ServiceError::Unavailable { reason: holder },
         StoreError::BadRequest { reason } => ServiceError::BadRequest { reason },
-        error => ServiceError::Failed { reason: describe(&error) },
+        error => ServiceError::Failed {
+            reason: describe(&error),
+        },
     }
 }
 
 /// Returns an embedder's failure as a tier may see it.
 fn not_embedded(error: &EmbedError) -> ServiceError {
     match error {
-        EmbedError::Unavailable { reason } => ServiceError::Unavailable { reason: reason.clone() },
-        EmbedError::BadInput { reason } => ServiceError::BadRequest { reason: reason.clone() },
-        EmbedError::Failed { reason } => ServiceError::Failed { reason: reason.clone() },
+        EmbedError::Unavailable { reason } => ServiceError::Unavailable {
+            reason: reason.clone(),
+        },
+        EmbedError::BadInput { reason } => ServiceError::BadRequest {
+            reason: reason.clone(),
+        },
+        EmbedError::Failed { reason } => ServiceError::Failed {
+            reason: reason.clone(),
+        },
     }
 }
 

@@ -28,10 +28,10 @@ use self::top::Top;
 pub use self::lexical::TermSearch;
 pub(crate) use self::lexical::inverse_frequency;
 pub(crate) use self::matrix::dot;
-pub use self::visibility::Visibility;
 pub(crate) use self::part::Part;
 pub(crate) use self::postings::{Lengths, Postings, PostingsBuilder};
 pub(crate) use self::segment::{Segment, SegmentBuilder, Source};
+pub use self::visibility::Visibility;
 
 /// More segments than this are folded together.
 const MOST_SEGMENTS: usize = 8;
@@ -76,12 +76,19 @@ pub struct SnapshotStats {
 impl Snapshot {
     /// Returns an image without sections, for vectors of a length; 0 for none.
     pub fn empty(dims: usize) -> Self {
-        Self { parts: Vec::new(), dims }
+        Self {
+            parts: Vec::new(),
+            dims,
+        }
     }
 
     /// Returns the image of some segments, which have no page in common.
     pub(crate) fn of(dims: usize, segments: Vec<Segment>) -> Self {
-        let parts = segments.into_iter().map(Part::new).filter(|part| part.live() > 0).collect();
+        let parts = segments
+            .into_iter()
+            .map(Part::new)
+            .filter(|part| part.live() > 0)
+            .collect();
         Self { parts, dims }
     }
 
@@ -110,7 +117,10 @@ impl Snapshot {
         let mut parts: Vec<Part> = self.parts.iter().map(|part| part.without(pages)).collect();
         parts.push(new);
         parts.retain(|part| part.live() > 0);
-        let mut patched = Self { parts, dims: self.dims };
+        let mut patched = Self {
+            parts,
+            dims: self.dims,
+        };
         patched.fold();
         patched
     }
@@ -121,7 +131,10 @@ impl Snapshot {
         if self.parts.len() <= MOST_SEGMENTS {
             return;
         }
-        let Some(largest) = (0..self.parts.len()).max_by_key(|part| self.parts[*part].live()) else { return };
+        let Some(largest) = (0..self.parts.len()).max_by_key(|part| self.parts[*part].live())
+        else {
+            return;
+        };
         let kept = &self.parts[largest];
         let rest: usize = self.parts.iter().map(Part::live).sum::<usize>() - kept.live();
         if rest * 2 > kept.live() || kept.gone() * 2 > kept.live() {
@@ -145,12 +158,16 @@ impl Snapshot {
 
     /// Returns what is known of a page.
     pub fn page(&self, slug: &Slug) -> Option<PageRows> {
-        self.parts.iter().find_map(|part| Some(part.rows_of(part.page(slug)?)))
+        self.parts
+            .iter()
+            .find_map(|part| Some(part.rows_of(part.page(slug)?)))
     }
 
     /// Returns what is known of every page, in no particular order.
     pub fn pages(&self) -> impl Iterator<Item = PageRows> {
-        self.parts.iter().flat_map(|part| part.pages().map(|page| part.rows_of(page)))
+        self.parts
+            .iter()
+            .flat_map(|part| part.pages().map(|page| part.rows_of(page)))
     }
 
     /// Returns the vector of a section whose text had this hash, when it had one.
@@ -178,7 +195,9 @@ impl Snapshot {
         top.finish()
             .into_iter()
             .map(|scored| SectionHit {
-                id: self.parts[scored.part as usize].segment.id(scored.row as usize),
+                id: self.parts[scored.part as usize]
+                    .segment
+                    .id(scored.row as usize),
                 score: scored.score,
             })
             .collect()

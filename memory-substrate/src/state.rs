@@ -64,7 +64,13 @@ impl SqliteState {
 
     fn of(path: &Path, writer: Option<Connection>, reader: Connection) -> Self {
         let writer = writer.map(Mutex::new);
-        Self { connections: Arc::new(Connections { path: path.to_owned(), writer, reader: Mutex::new(reader) }) }
+        Self {
+            connections: Arc::new(Connections {
+                path: path.to_owned(),
+                writer,
+                reader: Mutex::new(reader),
+            }),
+        }
     }
 
     /// Returns whether writes are refused.
@@ -80,27 +86,36 @@ impl SqliteState {
     /// Returns one of the assistant's own small facts, such as which index is current.
     pub async fn meta(&self, key: &str) -> StoreResult<Option<String>> {
         let key = key.to_owned();
-        self.read(move |connection| kv::meta(connection, &key)).await
+        self.read(move |connection| kv::meta(connection, &key))
+            .await
     }
 
     /// Sets one of the assistant's own small facts, or removes it with `None`.
     pub async fn put_meta(&self, key: &str, value: Option<String>) -> StoreResult<()> {
         let key = key.to_owned();
-        self.write(move |transaction| kv::put_meta(transaction, &key, value.as_deref())).await
+        self.write(move |transaction| kv::put_meta(transaction, &key, value.as_deref()))
+            .await
     }
 
     /// Returns the remembered entries that must not be shown to a reader of these channels.
     pub async fn withheld_entries(&self, channels: Vec<Channel>) -> StoreResult<HashSet<String>> {
-        self.read(move |connection| remembered::withheld(connection, &channels)).await
+        self.read(move |connection| remembered::withheld(connection, &channels))
+            .await
     }
 
     /// Runs a query on the calling thread, which may block.
-    pub(crate) fn read_blocking<T>(&self, query: impl FnOnce(&Connection) -> StoreResult<T>) -> StoreResult<T> {
+    pub(crate) fn read_blocking<T>(
+        &self,
+        query: impl FnOnce(&Connection) -> StoreResult<T>,
+    ) -> StoreResult<T> {
         self.connections.read(query)
     }
 
     /// Runs one flushed transaction on the calling thread, which may block.
-    pub(crate) fn write_blocking<T>(&self, change: impl FnOnce(&Transaction<'_>) -> StoreResult<T>) -> StoreResult<T> {
+    pub(crate) fn write_blocking<T>(
+        &self,
+        change: impl FnOnce(&Transaction<'_>) -> StoreResult<T>,
+    ) -> StoreResult<T> {
         self.connections.write(change)
     }
 
@@ -149,15 +164,25 @@ impl Connections {
 
     fn write<T>(&self, change: impl FnOnce(&Transaction<'_>) -> StoreResult<T>) -> StoreResult<T> {
         let writer = self.writer.as_ref().ok_or_else(|| read_only(&self.path))?;
-        in_transaction(&mut writer.lock().unwrap_or_else(PoisonError::into_inner), change)
+        in_transaction(
+            &mut writer.lock().unwrap_or_else(PoisonError::into_inner),
+            change,
+        )
     }
 
-    fn write_unflushed<T>(&self, change: impl FnOnce(&Transaction<'_>) -> StoreResult<T>) -> StoreResult<T> {
+    fn write_unflushed<T>(
+        &self,
+        change: impl FnOnce(&Transaction<'_>) -> StoreResult<T>,
+    ) -> StoreResult<T> {
         let writer = self.writer.as_ref().ok_or_else(|| read_only(&self.path))?;
         let mut connection = writer.lock().unwrap_or_else(PoisonError::into_inner);
-        connection.pragma_update(None, "synchronous", "NORMAL").map_err(sql("relax flushing"))?;
+        connection
+            .pragma_update(None, "synchronous", "NORMAL")
+            .map_err(sql("relax flushing"))?;
         let result = in_transaction(&mut connection, change);
-        connection.pragma_update(None, "synchronous", "FULL").map_err(sql("restore flushing"))?;
+        connection
+            .pragma_update(None, "synchronous", "FULL")
+            .map_err(sql("restore flushing"))?;
         result
     }
 }
@@ -166,15 +191,18 @@ fn in_transaction<T>(
     connection: &mut Connection,
     change: impl FnOnce(&Transaction<'_>) -> StoreResult<T>,
 ) -> StoreResult<T> {
-    let transaction =
-        connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(sql("begin a transaction"))?;
+    let transaction = connection
+        .transaction_with_behavior(TransactionBehavior::Immediate)
+        .map_err(sql("begin a transaction"))?;
     let value = change(&transaction)?;
     transaction.commit().map_err(sql("commit a transaction"))?;
     Ok(value)
 }
 
 fn read_only(path: &Path) -> StoreError {
-    StoreError::BadRequest { reason: format!("`{}` was opened for reading only", path.display()) }
+    StoreError::BadRequest {
+        reason: format!("`{}` was opened for reading only", path.display()),
+    }
 }
 
 impl Drop for Connections {
@@ -201,32 +229,43 @@ impl fmt::Debug for SqliteState {
 #[async_trait]
 impl StateStore for SqliteState {
     async fn put_turn_node(&self, node: TurnNode) -> StoreResult<()> {
-        self.write(move |transaction| turns::put(transaction, &node)).await
+        self.write(move |transaction| turns::put(transaction, &node))
+            .await
     }
 
     async fn turn_node(&self, id: &str) -> StoreResult<Option<TurnNode>> {
         let id = id.to_owned();
-        self.read(move |connection| turns::get(connection, &id)).await
+        self.read(move |connection| turns::get(connection, &id))
+            .await
     }
 
-    async fn recent_turn_nodes(&self, conversation: &str, branch: &str, limit: u32) -> StoreResult<Vec<TurnNode>> {
+    async fn recent_turn_nodes(
+        &self,
+        conversation: &str,
+        branch: &str,
+        limit: u32,
+    ) -> StoreResult<Vec<TurnNode>> {
         let (conversation, branch) = (conversation.to_owned(), branch.to_owned());
-        self.read(move |connection| turns::recent(connection, &conversation, &branch, limit)).await
+        self.read(move |connection| turns::recent(connection, &conversation, &branch, limit))
+            .await
     }
 
     async fn last_turn(&self, conversation: &str, branch: &str) -> StoreResult<u64> {
         let (conversation, branch) = (conversation.to_owned(), branch.to_owned());
-        self.read(move |connection| turns::last_turn(connection, &conversation, &branch)).await
+        self.read(move |connection| turns::last_turn(connection, &conversation, &branch))
+            .await
     }
 
     async fn attach_blocks(&self, message: &str, blocks: Vec<(String, String)>) -> StoreResult<()> {
         let message = message.to_owned();
-        self.write(move |transaction| turns::attach(transaction, &message, &blocks)).await
+        self.write(move |transaction| turns::attach(transaction, &message, &blocks))
+            .await
     }
 
     async fn resident(&self, conversation: &str) -> StoreResult<Vec<ResidentEntry>> {
         let conversation = conversation.to_owned();
-        self.read(move |connection| residency::of(connection, &conversation)).await
+        self.read(move |connection| residency::of(connection, &conversation))
+            .await
     }
 
     async fn record_resident(
@@ -238,12 +277,16 @@ impl StateStore for SqliteState {
         at: Timestamp,
     ) -> StoreResult<()> {
         let (conversation, message) = (conversation.to_owned(), message.to_owned());
-        self.write(move |transaction| residency::record(transaction, &conversation, &message, tier, &shown, at)).await
+        self.write(move |transaction| {
+            residency::record(transaction, &conversation, &message, tier, &shown, at)
+        })
+        .await
     }
 
     async fn clear_resident(&self, conversation: &str) -> StoreResult<()> {
         let conversation = conversation.to_owned();
-        self.write(move |transaction| residency::clear(transaction, &conversation)).await
+        self.write(move |transaction| residency::clear(transaction, &conversation))
+            .await
     }
 
     async fn append_log(
@@ -256,17 +299,33 @@ impl StateStore for SqliteState {
     ) -> StoreResult<()> {
         let conversation = conversation.to_owned();
         // Written while a turn waits: the turn's own end flushes it.
-        self.write_unflushed(move |transaction| log::append(transaction, &conversation, turn, tier, &rows, at)).await
+        self.write_unflushed(move |transaction| {
+            log::append(transaction, &conversation, turn, tier, &rows, at)
+        })
+        .await
     }
 
-    async fn newest_log(&self, conversation: &str, kind: LogKind, limit: u32) -> StoreResult<Vec<LogRow>> {
+    async fn newest_log(
+        &self,
+        conversation: &str,
+        kind: LogKind,
+        limit: u32,
+    ) -> StoreResult<Vec<LogRow>> {
         let conversation = conversation.to_owned();
-        self.read(move |connection| log::newest(connection, &conversation, kind, limit)).await
+        self.read(move |connection| log::newest(connection, &conversation, kind, limit))
+            .await
     }
 
-    async fn kv_get(&self, namespace: &str, scope: KvScope, owner: &str, key: &str) -> StoreResult<Option<String>> {
+    async fn kv_get(
+        &self,
+        namespace: &str,
+        scope: KvScope,
+        owner: &str,
+        key: &str,
+    ) -> StoreResult<Option<String>> {
         let place = kv::Place::new(namespace, scope, owner, key)?;
-        self.read(move |connection| kv::get(connection, &place)).await
+        self.read(move |connection| kv::get(connection, &place))
+            .await
     }
 
     async fn kv_put(
@@ -279,7 +338,8 @@ impl StateStore for SqliteState {
     ) -> StoreResult<()> {
         let place = kv::Place::new(namespace, scope, owner, key)?;
         // As above: what a tier keeps for itself is worth no flush of its own.
-        self.write_unflushed(move |transaction| kv::put(transaction, &place, value.as_deref())).await
+        self.write_unflushed(move |transaction| kv::put(transaction, &place, value.as_deref()))
+            .await
     }
 
     async fn page_origins(&self) -> StoreResult<Vec<PageOrigin>> {
@@ -287,7 +347,8 @@ impl StateStore for SqliteState {
     }
 
     async fn put_page_origins(&self, origins: Vec<PageOrigin>) -> StoreResult<()> {
-        self.write(move |transaction| origins::put(transaction, &origins)).await
+        self.write(move |transaction| origins::put(transaction, &origins))
+            .await
     }
 }
 

@@ -61,8 +61,17 @@ pub struct SyncReport {
 
 /// Returns the pages whose rows are missing, incomplete or made from something else, and those of pages that are gone.
 pub(crate) fn differences(pages: &PageIndex, rows: &Snapshot) -> Vec<Slug> {
-    let mut different: Vec<Slug> = pages.pages().iter().filter(|page| !is_current(page, rows)).map(|page| page.slug.clone()).collect();
-    different.extend(rows.pages().map(|page| page.slug).filter(|slug| pages.get(slug).is_none()));
+    let mut different: Vec<Slug> = pages
+        .pages()
+        .iter()
+        .filter(|page| !is_current(page, rows))
+        .map(|page| page.slug.clone())
+        .collect();
+    different.extend(
+        rows.pages()
+            .map(|page| page.slug)
+            .filter(|slug| pages.get(slug).is_none()),
+    );
     different.sort_unstable();
     different
 }
@@ -77,7 +86,10 @@ fn is_current(page: &IndexedPage, rows: &Snapshot) -> bool {
 }
 
 /// Returns the rows of some pages as their files are now, without vectors. A page that is gone has none.
-pub(crate) async fn read_rows(files: &FilePages, pages: &[Arc<IndexedPage>]) -> StoreResult<Vec<IndexRow>> {
+pub(crate) async fn read_rows(
+    files: &FilePages,
+    pages: &[Arc<IndexedPage>],
+) -> StoreResult<Vec<IndexRow>> {
     let (files, pages) = (files.clone(), pages.to_vec());
     blocking::run(move || {
         let mut all = Vec::new();
@@ -153,7 +165,11 @@ impl Indexing<'_> {
         known: &Snapshot,
         go_on: &mut (dyn FnMut(usize, usize) -> bool + Send),
     ) -> StoreResult<Batch> {
-        let present: Vec<Arc<IndexedPage>> = slugs.iter().filter_map(|slug| pages.get(slug)).cloned().collect();
+        let present: Vec<Arc<IndexedPage>> = slugs
+            .iter()
+            .filter_map(|slug| pages.get(slug))
+            .cloned()
+            .collect();
         let mut rows = read_rows(self.files, &present).await?;
         let mut report = SyncReport::default();
         if let Some(embedder) = self.embedder {
@@ -163,7 +179,10 @@ impl Indexing<'_> {
             report.stopped = filled.stopped;
             report.without_vector = filled.refused.iter().map(ToString::to_string).collect();
             if filled.stopped {
-                return Ok(Batch { rows: Vec::new(), report });
+                return Ok(Batch {
+                    rows: Vec::new(),
+                    report,
+                });
             }
         }
         if let Some(index) = self.index {

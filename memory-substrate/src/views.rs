@@ -24,7 +24,11 @@ pub struct InfoRequest<'a> {
 pub fn info_text(workspace: &Workspace, request: &InfoRequest<'_>) -> StoreResult<Option<String>> {
     let views = Views::read(workspace)?;
     let buffer = read_text_or_empty(workspace.fs().as_ref(), &workspace.buffer_path())?;
-    let buffer = request.withheld.map_or(Cow::Borrowed(buffer.as_str()), |withheld| without(&buffer, withheld));
+    let buffer = request
+        .withheld
+        .map_or(Cow::Borrowed(buffer.as_str()), |withheld| {
+            without(&buffer, withheld)
+        });
     Ok(prompt_file::info_text(&InfoParts {
         buffer: &buffer,
         max_buffer_lines: request.max_buffer_lines,
@@ -71,9 +75,18 @@ fn without<'a>(text: &'a str, withheld: &HashSet<String>) -> Cow<'a, str> {
         return Cow::Borrowed(text);
     }
     let is_shown = |group: &buffer::Group<'_>| {
-        group.opening.and_then(|opening| opening.id).is_none_or(|id| !withheld.contains(id))
+        group
+            .opening
+            .and_then(|opening| opening.id)
+            .is_none_or(|id| !withheld.contains(id))
     };
-    Cow::Owned(buffer::split(text).into_iter().filter(is_shown).map(|group| group.raw).collect())
+    Cow::Owned(
+        buffer::split(text)
+            .into_iter()
+            .filter(is_shown)
+            .map(|group| group.raw)
+            .collect(),
+    )
 }
 
 #[cfg(test)]
@@ -96,29 +109,63 @@ mod tests {
     #[test]
     fn an_empty_workspace_shows_nothing() {
         let (_home, workspace) = workspace();
-        assert_eq!(info_text(&workspace, &InfoRequest::default()).expect("read"), None);
+        assert_eq!(
+            info_text(&workspace, &InfoRequest::default()).expect("read"),
+            None
+        );
         assert_eq!(now_text(&workspace).expect("read"), "");
     }
 
     #[test]
     fn the_buffer_is_part_of_the_info_and_not_of_the_now_text() {
         let (_home, workspace) = workspace();
-        RealFs.write(&workspace.essentials_path(), b"_comment\nThe kiwi is ripe.\n").expect("write");
-        RealFs.write(&workspace.buffer_path(), b"- [2026-11-30 14:05] buy more ^m-1\n").expect("write");
-        let info = info_text(&workspace, &InfoRequest::default()).expect("read").expect("some text");
-        assert!(info.contains("The kiwi is ripe.") && info.contains("buy more"), "{info}");
+        RealFs
+            .write(
+                &workspace.essentials_path(),
+                b"_comment\nThe kiwi is ripe.\n",
+            )
+            .expect("write");
+        RealFs
+            .write(
+                &workspace.buffer_path(),
+                b"- [2026-11-30 14:05] buy more ^m-1\n",
+            )
+            .expect("write");
+        let info = info_text(&workspace, &InfoRequest::default())
+            .expect("read")
+            .expect("some text");
+        assert!(
+            info.contains("The kiwi is ripe.") && info.contains("buy more"),
+            "{info}"
+        );
         let now = now_text(&workspace).expect("read");
-        assert!(now.contains("The kiwi is ripe.") && !now.contains("buy more") && !now.contains("comment"), "{now}");
+        assert!(
+            now.contains("The kiwi is ripe.")
+                && !now.contains("buy more")
+                && !now.contains("comment"),
+            "{now}"
+        );
     }
 
     #[test]
     fn withheld_entries_are_left_out_whole() {
         let (_home, workspace) = workspace();
-        let buffer = "- [2026-11-30 14:05] secret ^m-1\n  more of it\n- [2026-11-30 14:06] open ^m-2\n";
-        RealFs.write(&workspace.buffer_path(), buffer.as_bytes()).expect("write");
+        let buffer =
+            "- [2026-11-30 14:05] secret ^m-1\n  more of it\n- [2026-11-30 14:06] open ^m-2\n";
+        RealFs
+            .write(&workspace.buffer_path(), buffer.as_bytes())
+            .expect("write");
         let withheld = HashSet::from(["1".to_owned()]);
-        let request = InfoRequest { withheld: Some(&withheld), ..InfoRequest::default() };
-        let info = info_text(&workspace, &request).expect("read").expect("some text");
-        assert!(info.contains("open") && !info.contains("secret") && !info.contains("more of it"), "{info}");
+        let request = InfoRequest {
+            withheld: Some(&withheld),
+            ..InfoRequest::default()
+        };
+        let info = info_text(&workspace, &request)
+            .expect("read")
+            .expect("some text");
+        assert!(
+            info.contains("open") && !info.contains("secret") && !info.contains("more of it"),
+            "{info}"
+        );
     }
 }

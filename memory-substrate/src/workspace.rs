@@ -27,11 +27,19 @@ pub struct AssistantId(String);
 impl AssistantId {
     /// Returns the name if it is one: lower-case letters, digits, `-` and `_`, starting with a letter or digit.
     pub fn new(id: &str) -> SubstrateResult<Self> {
-        let refuse = |reason| Err(SubstrateError::InvalidId { id: id.to_owned(), reason });
+        let refuse = |reason| {
+            Err(SubstrateError::InvalidId {
+                id: id.to_owned(),
+                reason,
+            })
+        };
         if id.len() > LONGEST_ID {
             return refuse("it is longer than 64 characters");
         }
-        if !id.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_')) {
+        if !id
+            .bytes()
+            .all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_'))
+        {
             return refuse("use lower-case letters, digits, `-` and `_` only");
         }
         if !id.starts_with(|first: char| first.is_ascii_alphanumeric()) {
@@ -58,21 +66,34 @@ impl fmt::Display for AssistantId {
 /// specification asks, because they would mean another store in every working directory; for `STRATA_HOME`, which a
 /// person set on purpose, a relative value is an error.
 pub fn home_dir(environment: &BTreeMap<String, String>) -> SubstrateResult<PathBuf> {
-    let value = |name: &str| environment.get(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let value = |name: &str| {
+        environment
+            .get(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
     if let Some(home) = value("STRATA_HOME") {
         return if home.is_absolute() {
             Ok(home)
         } else {
             Err(SubstrateError::Refused {
-                reason: format!("`STRATA_HOME` is `{}`, which is not an absolute path", home.display()),
+                reason: format!(
+                    "`STRATA_HOME` is `{}`, which is not an absolute path",
+                    home.display()
+                ),
             })
         };
     }
     let data = value("XDG_DATA_HOME").filter(|path| path.is_absolute());
-    let data = data.or_else(|| value("HOME").filter(|path| path.is_absolute()).map(|home| home.join(".local/share")));
-    data.map(|data| data.join("strata")).ok_or_else(|| SubstrateError::Refused {
-        reason: "there is no home folder; set `STRATA_HOME` to an absolute path".to_owned(),
-    })
+    let data = data.or_else(|| {
+        value("HOME")
+            .filter(|path| path.is_absolute())
+            .map(|home| home.join(".local/share"))
+    });
+    data.map(|data| data.join("strata"))
+        .ok_or_else(|| SubstrateError::Refused {
+            reason: "there is no home folder; set `STRATA_HOME` to an absolute path".to_owned(),
+        })
 }
 
 /// One assistant's folder.
@@ -85,8 +106,17 @@ pub struct Workspace {
 
 impl Workspace {
     /// Creates an assistant's folder with this configuration text.
-    pub fn create(home: &Path, id: &AssistantId, config_text: &str, fs: Arc<dyn Fs>) -> SubstrateResult<Self> {
-        let workspace = Self { id: id.clone(), root: root_of(home, id), fs };
+    pub fn create(
+        home: &Path,
+        id: &AssistantId,
+        config_text: &str,
+        fs: Arc<dyn Fs>,
+    ) -> SubstrateResult<Self> {
+        let workspace = Self {
+            id: id.clone(),
+            root: root_of(home, id),
+            fs,
+        };
         if workspace.is_complete()? {
             return Err(SubstrateError::AlreadyExists {
                 what: format!("the assistant `{id}`"),
@@ -102,7 +132,10 @@ impl Workspace {
             workspace.imports_dir(),
             workspace.spool_dir(),
         ] {
-            workspace.fs.create_dir_all(&directory).map_err(SubstrateError::io("create", &directory))?;
+            workspace
+                .fs
+                .create_dir_all(&directory)
+                .map_err(SubstrateError::io("create", &directory))?;
         }
         workspace.write_config(config_text)?;
         Ok(workspace)
@@ -110,11 +143,18 @@ impl Workspace {
 
     /// Opens an existing assistant's folder. Creates nothing.
     pub fn open(home: &Path, id: &AssistantId, fs: Arc<dyn Fs>) -> SubstrateResult<Self> {
-        let workspace = Self { id: id.clone(), root: root_of(home, id), fs };
+        let workspace = Self {
+            id: id.clone(),
+            root: root_of(home, id),
+            fs,
+        };
         if workspace.is_complete()? {
             Ok(workspace)
         } else {
-            Err(SubstrateError::NoSuchAssistant { id: id.to_string(), path: workspace.root })
+            Err(SubstrateError::NoSuchAssistant {
+                id: id.to_string(),
+                path: workspace.root,
+            })
         }
     }
 
@@ -128,7 +168,9 @@ impl Workspace {
         };
         let mut found = Vec::new();
         for entry in entries {
-            let Ok(id) = AssistantId::new(&entry.name) else { continue };
+            let Ok(id) = AssistantId::new(&entry.name) else {
+                continue;
+            };
             let config = config_of(&root_of(home, &id));
             if entry.kind == EntryKind::Directory && is_file(fs, &config)? {
                 found.push(id);
@@ -241,16 +283,24 @@ impl Workspace {
     /// Reads the configuration's text.
     pub fn read_config(&self) -> SubstrateResult<String> {
         let path = self.config_path();
-        let bytes = self.fs.read(&path).map_err(SubstrateError::io("read", &path))?;
+        let bytes = self
+            .fs
+            .read(&path)
+            .map_err(SubstrateError::io("read", &path))?;
         String::from_utf8(bytes).map_err(|error| {
-            SubstrateError::io("read", &path)(io::Error::new(io::ErrorKind::InvalidData, error.utf8_error()))
+            SubstrateError::io("read", &path)(io::Error::new(
+                io::ErrorKind::InvalidData,
+                error.utf8_error(),
+            ))
         })
     }
 
     /// Replaces the configuration's text.
     pub fn write_config(&self, text: &str) -> SubstrateResult<()> {
         let path = self.config_path();
-        self.fs.write(&path, text.as_bytes()).map_err(SubstrateError::io("write", &path))
+        self.fs
+            .write(&path, text.as_bytes())
+            .map_err(SubstrateError::io("write", &path))
     }
 
     /// Reads the curated list of core pages; empty when there is none.
@@ -310,7 +360,10 @@ mod tests {
     }
 
     fn environment(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
-        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+        pairs
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect()
     }
 
     #[test]
@@ -319,16 +372,36 @@ mod tests {
             assert_eq!(id(good).as_str(), good);
         }
         let long = "a".repeat(65);
-        for bad in ["", ".", "..", "a/b", "a\\b", "A", "é", "-a", "a b", long.as_str()] {
-            assert!(matches!(AssistantId::new(bad), Err(SubstrateError::InvalidId { .. })), "{bad}");
+        for bad in [
+            "",
+            ".",
+            "..",
+            "a/b",
+            "a\\b",
+            "A",
+            "é",
+            "-a",
+            "a b",
+            long.as_str(),
+        ] {
+            assert!(
+                matches!(AssistantId::new(bad), Err(SubstrateError::InvalidId { .. })),
+                "{bad}"
+            );
         }
     }
 
     #[test]
     fn the_home_folder_comes_from_the_given_environment_only() {
         let home = |pairs: &[(&str, &str)]| home_dir(&environment(pairs));
-        assert_eq!(home(&[("STRATA_HOME", "/s"), ("HOME", "/h")]).expect("set"), PathBuf::from("/s"));
-        assert_eq!(home(&[("XDG_DATA_HOME", "/d"), ("HOME", "/h")]).expect("set"), PathBuf::from("/d/strata"));
+        assert_eq!(
+            home(&[("STRATA_HOME", "/s"), ("HOME", "/h")]).expect("set"),
+            PathBuf::from("/s")
+        );
+        assert_eq!(
+            home(&[("XDG_DATA_HOME", "/d"), ("HOME", "/h")]).expect("set"),
+            PathBuf::from("/d/strata")
+        );
         let from_home = home(&[("XDG_DATA_HOME", "rel"), ("HOME", "/h")]).expect("set");
         assert_eq!(from_home, PathBuf::from("/h/.local/share/strata"));
         assert!(home(&[("STRATA_HOME", "rel"), ("HOME", "/h")]).is_err());
@@ -339,12 +412,17 @@ mod tests {
     fn a_workspace_is_created_once_opened_and_listed() {
         let home = tempfile::tempdir().expect("a temporary folder");
         let fs: Arc<dyn Fs> = Arc::new(RealFs);
-        assert!(Workspace::list(home.path(), fs.as_ref()).expect("list").is_empty());
+        assert!(
+            Workspace::list(home.path(), fs.as_ref())
+                .expect("list")
+                .is_empty()
+        );
         assert!(matches!(
             Workspace::open(home.path(), &id("kiwi"), Arc::clone(&fs)),
             Err(SubstrateError::NoSuchAssistant { .. })
         ));
-        let made = Workspace::create(home.path(), &id("kiwi"), "# config\n", Arc::clone(&fs)).expect("create");
+        let made = Workspace::create(home.path(), &id("kiwi"), "# config\n", Arc::clone(&fs))
+            .expect("create");
         assert!(made.concepts_dir().is_dir());
         assert!(matches!(
             Workspace::create(home.path(), &id("kiwi"), "", Arc::clone(&fs)),
@@ -352,23 +430,32 @@ mod tests {
         ));
         assert_eq!(made.read_config().expect("config"), "# config\n");
         Workspace::create(home.path(), &id("ada"), "", Arc::clone(&fs)).expect("create");
-        assert_eq!(Workspace::list(home.path(), fs.as_ref()).expect("list"), [id("ada"), id("kiwi")]);
+        assert_eq!(
+            Workspace::list(home.path(), fs.as_ref()).expect("list"),
+            [id("ada"), id("kiwi")]
+        );
         Workspace::open(home.path(), &id("kiwi"), fs).expect("open");
     }
 
     #[test]
     fn an_interrupted_creation_is_completed() {
         let home = tempfile::tempdir().expect("a temporary folder");
-        std::fs::create_dir_all(home.path().join("assistants/kiwi/memory")).expect("a half-made folder");
+        std::fs::create_dir_all(home.path().join("assistants/kiwi/memory"))
+            .expect("a half-made folder");
         let fs: Arc<dyn Fs> = Arc::new(RealFs);
-        assert!(Workspace::list(home.path(), fs.as_ref()).expect("list").is_empty());
+        assert!(
+            Workspace::list(home.path(), fs.as_ref())
+                .expect("list")
+                .is_empty()
+        );
         Workspace::create(home.path(), &id("kiwi"), "", fs).expect("create completes it");
     }
 
     #[test]
     fn one_writer_at_a_time_and_the_other_learns_who() {
         let home = tempfile::tempdir().expect("a temporary folder");
-        let workspace = Workspace::create(home.path(), &id("kiwi"), "", Arc::new(RealFs)).expect("create");
+        let workspace =
+            Workspace::create(home.path(), &id("kiwi"), "", Arc::new(RealFs)).expect("create");
         let held = workspace.lock("strata serve").expect("free");
         match workspace.lock("strata ingest") {
             Err(SubstrateError::Store(StoreError::Locked { holder })) => {

@@ -26,17 +26,27 @@ pub struct Maker {
 impl Maker {
     /// Returns the maker of a seed.
     pub const fn new(seed: u64) -> Self {
-        Self { rng: SeededRng::new(seed) }
+        Self {
+            rng: SeededRng::new(seed),
+        }
     }
 
     /// Returns the text of a page, linked to three pages with lower numbers.
     pub fn page(&self, number: usize) -> String {
         let day = 1 + number % 28;
-        let mut page = format!("---\ntitle: Page {number}\norigin_date: 2026-{:02}-{day:02}\n---\n\n", 1 + number % 11);
+        let mut page = format!(
+            "---\ntitle: Page {number}\norigin_date: 2026-{:02}-{day:02}\n---\n\n",
+            1 + number % 11
+        );
         self.sentence(&mut page, WORDS);
         for link in 0..3_u64.min(number as u64) {
             let target = self.below(number as u64);
-            write!(page, "[[page-{target}]]{}", if link == 2 { "\n" } else { " " }).expect("a string takes any text");
+            write!(
+                page,
+                "[[page-{target}]]{}",
+                if link == 2 { "\n" } else { " " }
+            )
+            .expect("a string takes any text");
         }
         for section in 1..SECTIONS {
             write!(page, "\n## {} {section}\n\n", self.word()).expect("a string takes any text");
@@ -90,7 +100,8 @@ impl Maker {
 }
 
 const SYLLABLES: [&str; 20] = [
-    "ba", "ce", "di", "fo", "gu", "ha", "je", "ki", "lo", "mu", "na", "pe", "qui", "ro", "su", "ta", "ve", "wi", "xo", "zu",
+    "ba", "ce", "di", "fo", "gu", "ha", "je", "ki", "lo", "mu", "na", "pe", "qui", "ro", "su",
+    "ta", "ve", "wi", "xo", "zu",
 ];
 
 #[cfg(test)]
@@ -101,6 +112,9 @@ mod tests {
     fn the_same_seed_makes_the_same_pages() {
         assert_eq!(Maker::new(7).page(40), Maker::new(7).page(40));
         assert_ne!(Maker::new(7).page(40), Maker::new(8).page(40));
-        assert_eq!(Maker::new(7).page(40).matches("\n## ").count(), SECTIONS - 1);
+        assert_eq!(
+            Maker::new(7).page(40).matches("\n## ").count(),
+            SECTIONS - 1
+        );
     }
 }

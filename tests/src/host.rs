@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result};
 use memory_core::embed::Embedder;
 use memory_core::provenance::Authority;
 use memory_core::services::{Call, CallControl, CallScope, Requester};
-use strata::{Access, Assistant, EmbedderChoice, InitOptions, PluginSearch, PluginSource, Strata, StrataOptions};
+use strata::{Access, Assistant, EmbedderChoice, InitOptions, Strata, StrataOptions};
 use tempfile::TempDir;
 
 /// An open assistant in a home of its own, which goes away with it.
@@ -29,35 +29,53 @@ pub const ASSISTANT: &str = "measured";
 impl TempHost {
     /// Makes a home with one assistant.
     pub async fn new(embedder: EmbedderChoice) -> Result<Self> {
-        let folder = tempfile::Builder::new().prefix("strata-").tempdir().context("cannot make a temporary folder")?;
+        let folder = tempfile::Builder::new()
+            .prefix("strata-")
+            .tempdir()
+            .context("cannot make a temporary folder")?;
         let strata = open(folder.path().join("home"), embedder)?;
-        strata.init(ASSISTANT, InitOptions { time_zone: Some("UTC".to_owned()) }).await?;
+        strata
+            .init(
+                ASSISTANT,
+                InitOptions {
+                    time_zone: Some("UTC".to_owned()),
+                },
+            )
+            .await?;
         let assistant = strata.assistant(ASSISTANT, Access::ReadWrite).await?;
-        Ok(Self { assistant, strata, folder })
+        Ok(Self {
+            assistant,
+            strata,
+            folder,
+        })
     }
 
     /// Closes the assistant and opens it again, as a restart of the host would.
     pub async fn restarted(self, embedder: EmbedderChoice) -> Result<Self> {
-        let Self { assistant, strata, folder } = self;
+        let Self {
+            assistant,
+            strata,
+            folder,
+        } = self;
         drop(assistant);
         drop(strata);
         let strata = open(folder.path().join("home"), embedder)?;
         let assistant = strata.assistant(ASSISTANT, Access::ReadWrite).await?;
-        Ok(Self { assistant, strata, folder })
+        Ok(Self {
+            assistant,
+            strata,
+            folder,
+        })
     }
 }
 
 /// Opens a home with the plugins of this checkout.
 pub fn open(home: PathBuf, embedder: EmbedderChoice) -> Result<Strata> {
-    let mut options = StrataOptions::new(home.clone());
-    options.environment = std::env::vars().collect();
-    options.plugins = PluginSource::search(&PluginSearch {
-        given: Some(plugin_folder()),
-        home,
-        executable: None,
-        current_dir: None,
-        cache_dir: None,
-    });
+    let mut options = StrataOptions::from_environment(
+        std::env::vars().collect(),
+        Some(home),
+        Some(plugin_folder()),
+    )?;
     options.embedder = embedder;
     Ok(Strata::open(options)?)
 }
@@ -98,7 +116,11 @@ impl CallControl for Unlimited {
 /// Returns a call of the owner, without a deadline.
 pub fn owner_call(conversation: &str) -> Call {
     let scope = CallScope {
-        requester: Requester { principal: None, authority: Authority::Owner, consumer: "measure".to_owned() },
+        requester: Requester {
+            principal: None,
+            authority: Authority::Owner,
+            consumer: "measure".to_owned(),
+        },
         conversation: conversation.to_owned(),
         turn: 1,
         ..CallScope::default()

@@ -18,7 +18,11 @@ pub struct Figure {
 impl Figure {
     /// Returns a figure.
     pub fn new(name: impl Into<String>, value: f64, unit: &'static str) -> Self {
-        Self { name: name.into(), value, unit }
+        Self {
+            name: name.into(),
+            value,
+            unit,
+        }
     }
 
     /// Returns a duration as milliseconds.
@@ -37,7 +41,10 @@ pub fn percentile(durations: &mut [Duration], share: f64) -> Duration {
         reason = "there are a few thousand measurements and the share is between 0 and 1"
     )]
     let rank = (share * durations.len() as f64).ceil() as usize;
-    durations.get(rank.saturating_sub(1)).copied().unwrap_or_default()
+    durations
+        .get(rank.saturating_sub(1))
+        .copied()
+        .unwrap_or_default()
 }
 
 /// Returns this process's resident memory in megabytes (10^6 bytes), 0 where the system does not tell.
@@ -45,7 +52,14 @@ pub fn resident_megabytes() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let kilobytes = status
         .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix("kB")?.trim().parse::<f64>().ok())
+        .find_map(|line| {
+            line.strip_prefix("VmRSS:")?
+                .trim()
+                .strip_suffix("kB")?
+                .trim()
+                .parse::<f64>()
+                .ok()
+        })
         .unwrap_or_default();
     kilobytes * 1024.0 / 1e6
 }

@@ -4,7 +4,10 @@ use memory_core::text::block::{self, Tag};
 
 /// Returns a file or chunk below the path it comes from. A path is data: it cannot end the wrapper either.
 pub(crate) fn part(path: &str, text: &str) -> String {
-    format!("## pkb/{path}\n\n{}", block::escape_header_lines(text.trim()))
+    format!(
+        "## pkb/{path}\n\n{}",
+        block::escape_header_lines(text.trim())
+    )
 }
 
 /// Returns the block's inner text.

@@ -9,13 +9,14 @@ use async_trait::async_trait;
 use memory_core::config::TierConfig;
 use memory_core::predicates::Tier;
 use memory_core::services::{
-    Call, Capability, Log, LogKind, LogRow, Pkb, PkbHit, Residency, Resident, ServiceError, Services,
+    Call, Capability, Log, LogKind, LogRow, Pkb, PkbHit, Residency, Resident, ServiceError,
+    Services,
 };
 use memory_core::text::section::SectionId;
 use memory_core::text::slug::Slug;
 use memory_core::tier::{
-    Block, CommitBook, CommitToken, ExplainedCandidate, Explanation, MemoryTier, Placement, ShownSection, TierError,
-    TierEvent, TierHealth, TierManifest, TierStats, TurnPlan, TurnRequest,
+    Block, CommitBook, CommitToken, ExplainedCandidate, Explanation, MemoryTier, Placement,
+    ShownSection, TierError, TierEvent, TierHealth, TierManifest, TierStats, TurnPlan, TurnRequest,
 };
 use memory_core::wire;
 use serde_json::json;
@@ -48,7 +49,9 @@ struct Part {
 
 impl fmt::Debug for KnowledgeBaseTier {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("KnowledgeBaseTier").finish_non_exhaustive()
+        formatter
+            .debug_struct("KnowledgeBaseTier")
+            .finish_non_exhaustive()
     }
 }
 
@@ -65,12 +68,18 @@ impl MemoryTier for KnowledgeBaseTier {
     }
 
     fn create(services: Services, config: &str) -> Result<Self, TierError> {
-        let missing = |capability: Capability| ServiceError::NotOffered { capability: capability.name().to_owned() };
+        let missing = |capability: Capability| ServiceError::NotOffered {
+            capability: capability.name().to_owned(),
+        };
         let parsed: Result<TierConfig, _> = serde_json::from_str(config);
-        parsed.map_err(|error| TierError::BadConfig { reason: error.to_string() })?;
+        parsed.map_err(|error| TierError::BadConfig {
+            reason: error.to_string(),
+        })?;
         Ok(Self {
             pkb: services.pkb.ok_or_else(|| missing(Capability::Pkb))?,
-            residency: services.residency.ok_or_else(|| missing(Capability::Residency))?,
+            residency: services
+                .residency
+                .ok_or_else(|| missing(Capability::Residency))?,
             log: services.log,
             waiting: CommitBook::default(),
             turns: AtomicU64::new(0),
@@ -82,8 +91,10 @@ impl MemoryTier for KnowledgeBaseTier {
         let (parts, hits) = self.candidates(call, &request).await?;
         let resident = self.resident(call, &request).await?;
         let pool_size = u32::try_from(parts.len() + hits.len()).unwrap_or(u32::MAX);
-        let (already, fresh): (Vec<Part>, Vec<Part>) =
-            parts.into_iter().chain(hits).partition(|part| resident.contains(&part.id));
+        let (already, fresh): (Vec<Part>, Vec<Part>) = parts
+            .into_iter()
+            .chain(hits)
+            .partition(|part| resident.contains(&part.id));
         self.turns.fetch_add(1, Ordering::Relaxed);
 
         let mut blocks = Vec::new();
@@ -121,7 +132,12 @@ impl MemoryTier for KnowledgeBaseTier {
         })
     }
 
-    async fn commit(&self, call: &Call, token: CommitToken, message: String) -> Result<(), TierError> {
+    async fn commit(
+        &self,
+        call: &Call,
+        token: CommitToken,
+        message: String,
+    ) -> Result<(), TierError> {
         let Some(shown) = self.waiting.take(&token) else {
             return Ok(());
         };
@@ -130,14 +146,21 @@ impl MemoryTier for KnowledgeBaseTier {
             .map(|shown| LogRow {
                 kind: LogKind::Selection,
                 slug: Some(shown.section.slug.clone()),
-                body: json!({ "section": shown.section, "source": shown.lane, "score": shown.score }).to_string(),
+                body:
+                    json!({ "section": shown.section, "source": shown.lane, "score": shown.score })
+                        .to_string(),
             })
             .collect();
         let resident = shown
             .into_iter()
-            .map(|shown| Resident { slug: shown.section.slug.clone(), section: Some(shown.section), bytes: shown.bytes })
+            .map(|shown| Resident {
+                slug: shown.section.slug.clone(),
+                section: Some(shown.section),
+                bytes: shown.bytes,
+            })
             .collect::<Vec<_>>();
-        self.committed.fetch_add(resident.len() as u64, Ordering::Relaxed);
+        self.committed
+            .fetch_add(resident.len() as u64, Ordering::Relaxed);
         self.residency.record(call, message, resident).await?;
         if let Some(log) = &self.log {
             log.append(call, rows).await?;
@@ -172,11 +195,19 @@ impl MemoryTier for KnowledgeBaseTier {
                 slug: part.id.slug.clone(),
                 lanes: vec![(part.lane.to_owned(), part.score)],
                 fused: part.score,
-                outcome: if resident.contains(&part.id) { "resident" } else { "selected" }.to_owned(),
+                outcome: if resident.contains(&part.id) {
+                    "resident"
+                } else {
+                    "selected"
+                }
+                .to_owned(),
                 section: Some(part.id),
             })
             .collect();
-        Ok(Explanation { candidates, notes: Vec::new() })
+        Ok(Explanation {
+            candidates,
+            notes: Vec::new(),
+        })
     }
 
     async fn stats(&self, _call: &Call) -> Result<TierStats, TierError> {
@@ -189,18 +220,27 @@ impl MemoryTier for KnowledgeBaseTier {
 
     async fn health(&self, call: &Call) -> Result<TierHealth, TierError> {
         let files = self.pkb.always_shown(call).await?.len();
-        Ok(TierHealth { ok: true, detail: format!("{files} files always shown") })
+        Ok(TierHealth {
+            ok: true,
+            detail: format!("{files} files always shown"),
+        })
     }
 }
 
 impl KnowledgeBaseTier {
     /// Returns the files that are always shown, then the best chunks of the others, best first.
-    async fn candidates(&self, call: &Call, request: &TurnRequest) -> Result<(Vec<Part>, Vec<Part>), TierError> {
+    async fn candidates(
+        &self,
+        call: &Call,
+        request: &TurnRequest,
+    ) -> Result<(Vec<Part>, Vec<Part>), TierError> {
         let always = self.pkb.always_shown(call).await?;
         let hits = if request.user_message.trim().is_empty() {
             Vec::new()
         } else {
-            self.pkb.search(call, request.user_message.clone(), SEARCH_LIMIT).await?
+            self.pkb
+                .search(call, request.user_message.clone(), SEARCH_LIMIT)
+                .await?
         };
         let found = hits
             .iter()
@@ -225,18 +265,28 @@ impl KnowledgeBaseTier {
         Ok((always, found))
     }
 
-    async fn resident(&self, call: &Call, request: &TurnRequest) -> Result<HashSet<SectionId>, TierError> {
+    async fn resident(
+        &self,
+        call: &Call,
+        request: &TurnRequest,
+    ) -> Result<HashSet<SectionId>, TierError> {
         if request.context_lost {
             return Ok(HashSet::new());
         }
         let active = self.residency.active(call).await?;
-        Ok(active.into_iter().filter_map(|entry| entry.section).collect())
+        Ok(active
+            .into_iter()
+            .filter_map(|entry| entry.section)
+            .collect())
     }
 }
 
 /// Returns the identity of a chunk. The folder keeps it apart from every concept page.
 fn chunk_id(path: &str, chunk: u32) -> SectionId {
-    SectionId { chunk, ..SectionId::lead(Slug::from_path(&format!("pkb/{path}"))) }
+    SectionId {
+        chunk,
+        ..SectionId::lead(Slug::from_path(&format!("pkb/{path}")))
+    }
 }
 
 fn lane(hit: &PkbHit) -> &'static str {

@@ -65,7 +65,9 @@ impl Searches {
     /// the now-text seldom changes between turns.
     async fn embed(&self, call: &Call, texts: &[&str]) -> ServiceResult<Vec<Option<Vec<f32>>>> {
         let Some(dense) = &self.dense else {
-            return Err(ServiceError::NotOffered { capability: "dense".to_owned() });
+            return Err(ServiceError::NotOffered {
+                capability: "dense".to_owned(),
+            });
         };
         let mut vectors = Vec::with_capacity(texts.len());
         for text in texts {
@@ -111,18 +113,30 @@ impl Searches {
                 *half = half.max(f64::from(hit.score.max(0.0)));
             }
         }
-        let (dense_weight, sparse_weight) = (settings.substrate.dense_weight, settings.substrate.sparse_weight);
+        let (dense_weight, sparse_weight) = (
+            settings.substrate.dense_weight,
+            settings.substrate.sparse_weight,
+        );
         Ok(halves
             .into_iter()
             .map(|(slug, (dense, sparse))| {
-                (slug, dense_weight.mul_add(dense, sparse_weight * sparse).clamp(0.0, 1.0))
+                (
+                    slug,
+                    dense_weight
+                        .mul_add(dense, sparse_weight * sparse)
+                        .clamp(0.0, 1.0),
+                )
             })
             .collect())
     }
 }
 
 /// Returns every candidate's own activation.
-pub(crate) fn own(settings: &Settings, before: &Similarity, similarities: &Similarities) -> BTreeMap<Slug, f64> {
+pub(crate) fn own(
+    settings: &Settings,
+    before: &Similarity,
+    similarities: &Similarities,
+) -> BTreeMap<Slug, f64> {
     let v2 = &settings.v2;
     let parts = [
         (v2.d, before),
@@ -136,6 +150,8 @@ pub(crate) fn own(settings: &Settings, before: &Similarity, similarities: &Simil
             *own.entry(slug.clone()).or_default() += weight * value;
         }
     }
-    own.values_mut().for_each(|value| *value = value.clamp(0.0, 1.0));
+    for value in own.values_mut() {
+        *value = value.clamp(0.0, 1.0);
+    }
     own
 }

@@ -23,16 +23,24 @@ impl Settings {
     /// Reads the settings from the JSON that the host resolved.
     pub(crate) fn parse(config: &str) -> Result<Self, TierError> {
         let bad = |reason: String| TierError::BadConfig { reason };
-        let config: TierConfig = serde_json::from_str(config).map_err(|error| bad(error.to_string()))?;
+        let config: TierConfig =
+            serde_json::from_str(config).map_err(|error| bad(error.to_string()))?;
         Ok(Self {
-            v2: config.v2.ok_or_else(|| bad("the settings of tier v2 are missing".to_owned()))?,
-            substrate: config.substrate.ok_or_else(|| bad("the substrate's settings are missing".to_owned()))?,
+            v2: config
+                .v2
+                .ok_or_else(|| bad("the settings of tier v2 are missing".to_owned()))?,
+            substrate: config
+                .substrate
+                .ok_or_else(|| bad("the substrate's settings are missing".to_owned()))?,
         })
     }
 }
 
 /// Returns a value in the single precision that crosses the border.
-#[expect(clippy::cast_possible_truncation, reason = "scores and weights are near one; single precision is plenty")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "scores and weights are near one; single precision is plenty"
+)]
 pub(crate) const fn single(value: f64) -> f32 {
     value as f32
 }

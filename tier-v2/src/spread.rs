@@ -13,7 +13,12 @@ use memory_core::text::slug::Slug;
 pub(crate) type Links = BTreeMap<Slug, Vec<Slug>>;
 
 /// Returns each candidate's activation after spreading.
-pub(crate) fn spread(own: &BTreeMap<Slug, f64>, links: &Links, decay: f64, hops: u32) -> BTreeMap<Slug, f64> {
+pub(crate) fn spread(
+    own: &BTreeMap<Slug, f64>,
+    links: &Links,
+    decay: f64,
+    hops: u32,
+) -> BTreeMap<Slug, f64> {
     if decay <= 0.0 || hops == 0 {
         return own.clone();
     }
@@ -49,7 +54,10 @@ pub(crate) fn spread(own: &BTreeMap<Slug, f64>, links: &Links, decay: f64, hops:
 }
 
 fn root_mean_square(values: impl ExactSizeIterator<Item = f64>) -> f64 {
-    #[expect(clippy::cast_precision_loss, reason = "a ring has at most a few hundred pages")]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "a ring has at most a few hundred pages"
+    )]
     let count = values.len() as f64;
     (values.map(|value| value * value).sum::<f64>() / count).sqrt()
 }
@@ -63,27 +71,46 @@ mod tests {
     }
 
     fn check(own: &[(&str, f64)], links: &[(&str, &str)], expected: &[(&str, f64)]) {
-        let own = own.iter().map(|(name, value)| (slug(name), *value)).collect();
+        let own = own
+            .iter()
+            .map(|(name, value)| (slug(name), *value))
+            .collect();
         let mut graph = Links::new();
         for (from, to) in links {
             graph.entry(slug(from)).or_default().push(slug(to));
         }
         let result = spread(&own, &graph, 0.5, 2);
         for (name, value) in expected {
-            assert!((result[&slug(name)] - value).abs() < 1e-6, "{name}: {} is not {value}", result[&slug(name)]);
+            assert!(
+                (result[&slug(name)] - value).abs() < 1e-6,
+                "{name}: {} is not {value}",
+                result[&slug(name)]
+            );
         }
     }
 
     #[test]
     fn hand_computed_vectors() {
-        check(&[("a", 0.6), ("b", 0.0)], &[("a", "b")], &[("a", 0.6), ("b", 0.3 / 1.5)]);
-        check(&[("a", 0.0), ("b", 0.8)], &[("a", "b"), ("b", "a")], &[("a", 0.4 / 1.5), ("b", 0.8 / 1.5)]);
+        check(
+            &[("a", 0.6), ("b", 0.0)],
+            &[("a", "b")],
+            &[("a", 0.6), ("b", 0.3 / 1.5)],
+        );
+        check(
+            &[("a", 0.0), ("b", 0.8)],
+            &[("a", "b"), ("b", "a")],
+            &[("a", 0.4 / 1.5), ("b", 0.8 / 1.5)],
+        );
         check(
             &[("a", 1.0), ("b", 1.0), ("c", 0.0), ("d", 0.0)],
             &[("a", "b"), ("b", "c"), ("c", "d")],
             &[("d", 0.25 / 1.75)],
         );
-        check(&[("hub", 0.6), ("x", 0.5)], &[("x", "hub"), ("gone", "hub")], &[("hub", 0.85 / 1.5)]);
+        check(
+            &[("hub", 0.6), ("x", 0.5)],
+            &[("x", "hub"), ("gone", "hub")],
+            &[("hub", 0.85 / 1.5)],
+        );
     }
 
     #[test]

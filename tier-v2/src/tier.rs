@@ -8,13 +8,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use async_trait::async_trait;
 use memory_core::predicates::Tier;
 use memory_core::services::{
-    Call, Capability, Kv, KvScope, Log, LogKind, LogRow, Pages, Residency, Resident, Sections, ServiceError, Services,
+    Call, Capability, Kv, KvScope, Log, LogKind, LogRow, Pages, Residency, Resident, Sections,
+    ServiceError, Services,
 };
 use memory_core::text::section::SectionId;
 use memory_core::text::slug::Slug;
 use memory_core::tier::{
-    Block, CommitBook, CommitToken, ExplainedCandidate, Explanation, MemoryTier, Placement, ShownSection, TierError,
-    TierEvent, TierHealth, TierManifest, TierStats, TurnPlan, TurnRequest,
+    Block, CommitBook, CommitToken, ExplainedCandidate, Explanation, MemoryTier, Placement,
+    ShownSection, TierError, TierEvent, TierHealth, TierManifest, TierStats, TurnPlan, TurnRequest,
 };
 use memory_core::wire;
 use serde_json::json;
@@ -63,7 +64,10 @@ struct Activated {
 
 impl fmt::Debug for ActivationTier {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("ActivationTier").field("settings", &self.settings).finish_non_exhaustive()
+        formatter
+            .debug_struct("ActivationTier")
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
     }
 }
 
@@ -86,16 +90,24 @@ impl MemoryTier for ActivationTier {
     }
 
     fn create(services: Services, config: &str) -> Result<Self, TierError> {
-        let missing = |capability: Capability| ServiceError::NotOffered { capability: capability.name().to_owned() };
+        let missing = |capability: Capability| ServiceError::NotOffered {
+            capability: capability.name().to_owned(),
+        };
         Ok(Self {
             settings: Settings::parse(config)?,
             searches: Searches {
-                lexical: services.lexical.ok_or_else(|| missing(Capability::Lexical))?,
+                lexical: services
+                    .lexical
+                    .ok_or_else(|| missing(Capability::Lexical))?,
                 dense: services.dense,
             },
             pages: services.pages.ok_or_else(|| missing(Capability::Pages))?,
-            sections: services.sections.ok_or_else(|| missing(Capability::Sections))?,
-            residency: services.residency.ok_or_else(|| missing(Capability::Residency))?,
+            sections: services
+                .sections
+                .ok_or_else(|| missing(Capability::Sections))?,
+            residency: services
+                .residency
+                .ok_or_else(|| missing(Capability::Residency))?,
             kv: services.kv.ok_or_else(|| missing(Capability::Kv))?,
             log: services.log,
             waiting: CommitBook::default(),
@@ -109,13 +121,18 @@ impl MemoryTier for ActivationTier {
         let mut activated = self.activate(call, &request).await?;
         let resident = self.resident(call, &request).await?;
         let top = &activated.ranked[..activated.ranked.len().min(self.settings.v2.top_k as usize)];
-        let (already, fresh): (Vec<_>, Vec<_>) = top.iter().cloned().partition(|(slug, _)| resident.contains(slug));
+        let (already, fresh): (Vec<_>, Vec<_>) = top
+            .iter()
+            .cloned()
+            .partition(|(slug, _)| resident.contains(slug));
         let (pieces, shown) = self.read(call, &fresh).await?;
-        self.keep(call, &activated).await.or_else(|error| match error {
-            // A read-only turn keeps nothing, and that is no fault.
-            ServiceError::Unavailable { .. } => Ok(()),
-            error => Err(error),
-        })?;
+        self.keep(call, &activated)
+            .await
+            .or_else(|error| match error {
+                // A read-only turn keeps nothing, and that is no fault.
+                ServiceError::Unavailable { .. } => Ok(()),
+                error => Err(error),
+            })?;
 
         self.turns.fetch_add(1, Ordering::Relaxed);
         if !activated.degraded.is_empty() {
@@ -124,7 +141,10 @@ impl MemoryTier for ActivationTier {
         let pool_size = u32::try_from(activated.ranked.len()).unwrap_or(u32::MAX);
         let mut blocks = Vec::new();
         if !pieces.is_empty() {
-            let pending = Pending { shown: shown.clone(), log: activation_row(&activated, &shown) };
+            let pending = Pending {
+                shown: shown.clone(),
+                log: activation_row(&activated, &shown),
+            };
             blocks.push(Block {
                 id: BLOCK_ID.to_owned(),
                 tag: wire::tag::MEMORY.to_owned(),
@@ -143,21 +163,34 @@ impl MemoryTier for ActivationTier {
         Ok(TurnPlan {
             blocks,
             pool_size,
-            already_resident: already.into_iter().map(|(slug, _)| SectionId::lead(slug)).collect(),
+            already_resident: already
+                .into_iter()
+                .map(|(slug, _)| SectionId::lead(slug))
+                .collect(),
             degraded: std::mem::take(&mut activated.degraded),
         })
     }
 
-    async fn commit(&self, call: &Call, token: CommitToken, message: String) -> Result<(), TierError> {
+    async fn commit(
+        &self,
+        call: &Call,
+        token: CommitToken,
+        message: String,
+    ) -> Result<(), TierError> {
         let Some(pending) = self.waiting.take(&token) else {
             return Ok(());
         };
         let resident = pending
             .shown
             .into_iter()
-            .map(|shown| Resident { slug: shown.section.slug.clone(), section: Some(shown.section), bytes: shown.bytes })
+            .map(|shown| Resident {
+                slug: shown.section.slug.clone(),
+                section: Some(shown.section),
+                bytes: shown.bytes,
+            })
             .collect::<Vec<_>>();
-        self.committed.fetch_add(resident.len() as u64, Ordering::Relaxed);
+        self.committed
+            .fetch_add(resident.len() as u64, Ordering::Relaxed);
         self.residency.record(call, message, resident).await?;
         if let Some(log) = &self.log {
             log.append(call, vec![pending.log]).await?;
@@ -194,7 +227,10 @@ impl MemoryTier for ActivationTier {
             .map(|(rank, (slug, activation))| ExplainedCandidate {
                 slug: slug.clone(),
                 section: Some(SectionId::lead(slug.clone())),
-                lanes: vec![("own".to_owned(), settings::single(activated.own.get(slug).copied().unwrap_or(0.0)))],
+                lanes: vec![(
+                    "own".to_owned(),
+                    settings::single(activated.own.get(slug).copied().unwrap_or(0.0)),
+                )],
                 fused: settings::single(*activation),
                 outcome: if rank >= top_k {
                     "over_cap"
@@ -206,7 +242,10 @@ impl MemoryTier for ActivationTier {
                 .to_owned(),
             })
             .collect();
-        Ok(Explanation { candidates, notes: activated.degraded })
+        Ok(Explanation {
+            candidates,
+            notes: activated.degraded,
+        })
     }
 
     async fn stats(&self, _call: &Call) -> Result<TierStats, TierError> {
@@ -219,7 +258,10 @@ impl MemoryTier for ActivationTier {
 
     async fn health(&self, call: &Call) -> Result<TierHealth, TierError> {
         let pages = self.pages.count(call).await?;
-        Ok(TierHealth { ok: true, detail: format!("{pages} pages") })
+        Ok(TierHealth {
+            ok: true,
+            detail: format!("{pages} pages"),
+        })
     }
 }
 
@@ -227,8 +269,10 @@ impl ActivationTier {
     async fn activate(&self, call: &Call, request: &TurnRequest) -> Result<Activated, TierError> {
         let now = self.pages.now_text(call).await?;
         let reply = request.previous_reply.as_deref().unwrap_or_default();
-        let similarities =
-            self.searches.similarities(&self.settings, call, &request.user_message, reply, &now).await?;
+        let similarities = self
+            .searches
+            .similarities(&self.settings, call, &request.user_message, reply, &now)
+            .await?;
         let before = self.before(call).await?;
         let own = activation::own(&self.settings, &before, &similarities);
         let slugs: Vec<Slug> = own.keys().cloned().collect();
@@ -238,30 +282,70 @@ impl ActivationTier {
             .zip(outgoing)
             .map(|(slug, links)| (slug, links.into_iter().map(|link| link.target).collect()))
             .collect();
-        let spread =
-            spread::spread(&own, &links, self.settings.substrate.spread_k, self.settings.substrate.spread_hops);
-        let mut ranked: Vec<_> =
-            spread.into_iter().filter(|(_, activation)| *activation > self.settings.v2.epsilon).collect();
-        ranked.sort_by(|left, right| right.1.total_cmp(&left.1).then_with(|| left.0.cmp(&right.0)));
-        let degraded =
-            similarities.dense_missing.map(|reason| format!("dense_unavailable: {reason}")).into_iter().collect();
-        Ok(Activated { ranked, own, degraded })
+        let spread = spread::spread(
+            &own,
+            &links,
+            self.settings.substrate.spread_k,
+            self.settings.substrate.spread_hops,
+        );
+        let mut ranked: Vec<_> = spread
+            .into_iter()
+            .filter(|(_, activation)| *activation > self.settings.v2.epsilon)
+            .collect();
+        ranked.sort_by(|left, right| {
+            right
+                .1
+                .total_cmp(&left.1)
+                .then_with(|| left.0.cmp(&right.0))
+        });
+        let degraded = similarities
+            .dense_missing
+            .map(|reason| format!("dense_unavailable: {reason}"))
+            .into_iter()
+            .collect();
+        Ok(Activated {
+            ranked,
+            own,
+            degraded,
+        })
     }
 
     /// Returns what was active after the turn before. An unreadable value counts as nothing.
     async fn before(&self, call: &Call) -> Result<Similarity, TierError> {
-        let kept = self.kv.get(call, KvScope::Conversation, ACTIVATION_KEY.to_owned()).await?;
-        Ok(kept.and_then(|json| serde_json::from_str(&json).ok()).unwrap_or_default())
+        let kept = self
+            .kv
+            .get(call, KvScope::Conversation, ACTIVATION_KEY.to_owned())
+            .await?;
+        Ok(kept
+            .and_then(|json| serde_json::from_str(&json).ok())
+            .unwrap_or_default())
     }
 
     async fn keep(&self, call: &Call, activated: &Activated) -> Result<(), ServiceError> {
-        let active: BTreeMap<&Slug, f64> = activated.ranked.iter().map(|(slug, value)| (slug, *value)).collect();
-        let json = serde_json::to_string(&active).map_err(|error| ServiceError::Failed { reason: error.to_string() })?;
-        self.kv.put(call, KvScope::Conversation, ACTIVATION_KEY.to_owned(), Some(json)).await
+        let active: BTreeMap<&Slug, f64> = activated
+            .ranked
+            .iter()
+            .map(|(slug, value)| (slug, *value))
+            .collect();
+        let json = serde_json::to_string(&active).map_err(|error| ServiceError::Failed {
+            reason: error.to_string(),
+        })?;
+        self.kv
+            .put(
+                call,
+                KvScope::Conversation,
+                ACTIVATION_KEY.to_owned(),
+                Some(json),
+            )
+            .await
     }
 
     /// Returns the pages whose lead, or whole, is in context.
-    async fn resident(&self, call: &Call, request: &TurnRequest) -> Result<HashSet<Slug>, TierError> {
+    async fn resident(
+        &self,
+        call: &Call,
+        request: &TurnRequest,
+    ) -> Result<HashSet<Slug>, TierError> {
         if request.context_lost {
             return Ok(HashSet::new());
         }
@@ -273,12 +357,19 @@ impl ActivationTier {
             .collect())
     }
 
-    async fn read(&self, call: &Call, chosen: &[(Slug, f64)]) -> Result<(Vec<String>, Vec<ShownSection>), TierError> {
+    async fn read(
+        &self,
+        call: &Call,
+        chosen: &[(Slug, f64)],
+    ) -> Result<(Vec<String>, Vec<ShownSection>), TierError> {
         if chosen.is_empty() {
             return Ok((Vec::new(), Vec::new()));
         }
         let slugs: Vec<Slug> = chosen.iter().map(|(slug, _)| slug.clone()).collect();
-        let leads = slugs.iter().map(|slug| SectionId::lead(slug.clone())).collect();
+        let leads = slugs
+            .iter()
+            .map(|slug| SectionId::lead(slug.clone()))
+            .collect();
         let pages = self.pages.read(call, slugs).await?;
         let leads = self.sections.texts(call, leads).await?;
         let (mut pieces, mut shown) = (Vec::new(), Vec::new());
@@ -318,5 +409,9 @@ fn activation_row(activated: &Activated, shown: &[ShownSection]) -> LogRow {
             })
         })
         .collect();
-    LogRow { kind: LogKind::Activation, slug: None, body: json!({ "pages": pages }).to_string() }
+    LogRow {
+        kind: LogKind::Activation,
+        slug: None,
+        body: json!({ "pages": pages }).to_string(),
+    }
 }

@@ -42,7 +42,9 @@ impl Candidate {
 
     /// Returns whether a finder, and not only a standing list, surfaced it.
     pub(crate) fn has_finder(&self) -> bool {
-        self.found_by.iter().any(|(lane, _, _)| matches!(lane, Lane::Needle | Lane::Dense))
+        self.found_by
+            .iter()
+            .any(|(lane, _, _)| matches!(lane, Lane::Needle | Lane::Dense))
     }
 
     pub(crate) fn is_core(&self) -> bool {
@@ -60,17 +62,24 @@ impl Pool {
     /// Adds one lane's ranking, best first.
     pub(crate) fn add(&mut self, lane: Lane, ranking: impl IntoIterator<Item = (SectionId, f32)>) {
         for (rank, (id, score)) in ranking.into_iter().enumerate() {
-            let candidate = self.by_section.entry(id.clone()).or_insert_with(|| Candidate {
-                id,
-                found_by: Vec::new(),
-                fused: 0.0,
-            });
+            let candidate = self
+                .by_section
+                .entry(id.clone())
+                .or_insert_with(|| Candidate {
+                    id,
+                    found_by: Vec::new(),
+                    fused: 0.0,
+                });
             candidate.found_by.push((lane, score, rank));
         }
     }
 
     /// Notes a standing list that only counts for pages a finder surfaced.
-    pub(crate) fn note_pages(&mut self, lane: Lane, rank_of_page: impl Fn(&SectionId) -> Option<usize>) {
+    pub(crate) fn note_pages(
+        &mut self,
+        lane: Lane,
+        rank_of_page: impl Fn(&SectionId) -> Option<usize>,
+    ) {
         for candidate in self.by_section.values_mut() {
             if let Some(rank) = rank_of_page(&candidate.id).filter(|_| candidate.has_finder()) {
                 candidate.found_by.push((lane, 0.0, rank));

@@ -13,7 +13,10 @@ const DENSE_WEIGHT: f32 = 0.7;
 /// Returns how much the dense lane counts for a message, 0 to [`DENSE_WEIGHT`].
 pub(crate) fn dense_weight(message: &str) -> f32 {
     let (mut letters, mut latin) = (0_u32, 0_u32);
-    for character in message.chars().filter(|character| character.is_alphabetic()) {
+    for character in message
+        .chars()
+        .filter(|character| character.is_alphabetic())
+    {
         letters += 1;
         // Basic Latin to Latin Extended-B, and Latin Extended Additional.
         if matches!(u32::from(character), 0..=0x24f | 0x1e00..=0x1eff) {
@@ -23,7 +26,10 @@ pub(crate) fn dense_weight(message: &str) -> f32 {
     if letters == 0 {
         return DENSE_WEIGHT;
     }
-    #[expect(clippy::cast_precision_loss, reason = "a share of letters needs no more than 24 bits")]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "a share of letters needs no more than 24 bits"
+    )]
     let share = latin as f32 / letters as f32;
     DENSE_WEIGHT * share * share
 }
@@ -47,7 +53,12 @@ pub(crate) fn rank(candidates: &mut [Candidate], dense_weight: f32) {
             })
             .sum();
     }
-    candidates.sort_by(|left, right| right.fused.total_cmp(&left.fused).then_with(|| left.id.cmp(&right.id)));
+    candidates.sort_by(|left, right| {
+        right
+            .fused
+            .total_cmp(&left.fused)
+            .then_with(|| left.id.cmp(&right.id))
+    });
 }
 
 #[cfg(test)]

@@ -46,7 +46,10 @@ pub(crate) async fn run(
     let mut pool = Pool::default();
 
     let core = services.pages.core(call).await?;
-    pool.add(Lane::Core, core.iter().map(|slug| (SectionId::lead(slug.clone()), 0.0)));
+    pool.add(
+        Lane::Core,
+        core.iter().map(|slug| (SectionId::lead(slug.clone()), 0.0)),
+    );
 
     if !message.trim().is_empty() {
         let (needle, dense) = futures_join(
@@ -62,14 +65,21 @@ pub(crate) async fn run(
         }
     }
 
-    let fresh = services.pages.freshest(call, settings.fresh_k).await?;
-    let rank_of: HashMap<&Slug, usize> =
-        fresh.iter().enumerate().map(|(rank, entry)| (&entry.slug, rank)).collect();
+    let fresh = services.pages.freshest(call, settings.fresh).await?;
+    let rank_of: HashMap<&Slug, usize> = fresh
+        .iter()
+        .enumerate()
+        .map(|(rank, entry)| (&entry.slug, rank))
+        .collect();
     pool.note_pages(Lane::Fresh, |id| rank_of.get(&id.slug).copied());
 
     let mut candidates = pool.into_candidates();
     fusion::rank(&mut candidates, fusion::dense_weight(message));
-    Ok(Ranked { candidates, core, degraded })
+    Ok(Ranked {
+        candidates,
+        core,
+        degraded,
+    })
 }
 
 async fn needle(
@@ -78,7 +88,7 @@ async fn needle(
     call: &Call,
     message: &str,
 ) -> ServiceResult<Vec<SectionHit>> {
-    if settings.needle_k == 0 {
+    if settings.needle == 0 {
         return Ok(Vec::new());
     }
     let query = LexicalQuery {
@@ -87,7 +97,7 @@ async fn needle(
         body_weight: settings::BODY_WEIGHT,
         k1: settings::K1,
         b: settings::B,
-        limit: settings.needle_k,
+        limit: settings.needle,
         best_per_page: false,
     };
     services.lexical.search(call, query).await
@@ -99,14 +109,16 @@ async fn dense(
     call: &Call,
     message: &str,
 ) -> ServiceResult<Vec<SectionHit>> {
-    if settings.dense_k == 0 {
+    if settings.dense == 0 {
         return Ok(Vec::new());
     }
     let Some(dense) = &services.dense else {
-        return Err(ServiceError::NotOffered { capability: "dense".to_owned() });
+        return Err(ServiceError::NotOffered {
+            capability: "dense".to_owned(),
+        });
     };
     let vector = dense.embed(call, vec![message.to_owned()]).await?;
-    dense.search(call, vector, settings.dense_k).await
+    dense.search(call, vector, settings.dense).await
 }
 
 fn ranking(hits: Vec<SectionHit>) -> impl Iterator<Item = (SectionId, f32)> {
@@ -114,7 +126,10 @@ fn ranking(hits: Vec<SectionHit>) -> impl Iterator<Item = (SectionId, f32)> {
 }
 
 /// Awaits two futures together, so that the lexical search runs while the message is being embedded.
-async fn futures_join<A, B>(first: impl Future<Output = A>, second: impl Future<Output = B>) -> (A, B) {
+async fn futures_join<A, B>(
+    first: impl Future<Output = A>,
+    second: impl Future<Output = B>,
+) -> (A, B) {
     let mut first = std::pin::pin!(first);
     let mut second = std::pin::pin!(second);
     let (mut first_done, mut second_done) = (None, None);

@@ -45,12 +45,24 @@ pub(crate) struct Choice {
 }
 
 /// Chooses from a ranked pool.
-pub(crate) fn choose(candidates: &[Candidate], core: &[Slug], resident: &HashSet<SectionId>) -> Choice {
+pub(crate) fn choose(
+    candidates: &[Candidate],
+    core: &[Slug],
+    resident: &HashSet<SectionId>,
+) -> Choice {
     let mut outcomes = vec![Outcome::NotSelected; candidates.len()];
-    let mut choice = Choice { core: Vec::new(), found: Vec::new(), resident: Vec::new(), outcomes: Vec::new() };
+    let mut choice = Choice {
+        core: Vec::new(),
+        found: Vec::new(),
+        resident: Vec::new(),
+        outcomes: Vec::new(),
+    };
     for slug in core.iter().take(CORE_CAP) {
         let lead = SectionId::lead(slug.clone());
-        let Some(position) = candidates.iter().position(|candidate| candidate.is_core() && candidate.id == lead) else {
+        let Some(position) = candidates
+            .iter()
+            .position(|candidate| candidate.is_core() && candidate.id == lead)
+        else {
             continue;
         };
         if resident.contains(&lead) {
@@ -111,7 +123,14 @@ mod tests {
         let choice = choose(&candidates, &core, &HashSet::new());
         assert_eq!(choice.core.len(), 1);
         assert_eq!(choice.found.len(), SECTION_CAP);
-        assert_eq!(choice.outcomes.iter().filter(|outcome| **outcome == Outcome::OverCap).count(), 4);
+        assert_eq!(
+            choice
+                .outcomes
+                .iter()
+                .filter(|outcome| **outcome == Outcome::OverCap)
+                .count(),
+            4
+        );
     }
 
     #[test]
@@ -120,9 +139,16 @@ mod tests {
         let found: Vec<&str> = names.iter().map(String::as_str).collect();
         let candidates = pool(&[], &found);
         let first = choose(&candidates, &[], &HashSet::new());
-        let resident: HashSet<SectionId> = first.found.iter().map(|at| candidates[*at].id.clone()).collect();
+        let resident: HashSet<SectionId> = first
+            .found
+            .iter()
+            .map(|at| candidates[*at].id.clone())
+            .collect();
         let second = choose(&candidates, &[], &resident);
-        assert!(second.found.is_empty(), "a repeated question must show nothing new");
+        assert!(
+            second.found.is_empty(),
+            "a repeated question must show nothing new"
+        );
         assert_eq!(second.resident.len(), SECTION_CAP);
     }
 }

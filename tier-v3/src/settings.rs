@@ -32,20 +32,27 @@ pub(crate) const CHARACTER_CAP: usize = 6_000;
 /// Weight of the fresh lane in fusion: enough to order equals, too little to lift a page nobody asked for.
 pub(crate) const FRESH_WEIGHT: f32 = 0.02;
 
-/// What an instance was configured with.
+/// How many candidates each lane may bring; 0 switches a lane off.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
-    pub(crate) needle_k: u32,
-    pub(crate) dense_k: u32,
-    pub(crate) fresh_k: u32,
+    pub(crate) needle: u32,
+    pub(crate) dense: u32,
+    pub(crate) fresh: u32,
 }
 
 impl Settings {
     /// Reads the settings from the JSON that the host resolved.
     pub(crate) fn parse(config: &str) -> Result<Self, TierError> {
         let bad = |reason: String| TierError::BadConfig { reason };
-        let config: TierConfig = serde_json::from_str(config).map_err(|error| bad(error.to_string()))?;
-        let v3: V3Config = config.v3.ok_or_else(|| bad("the settings of tier v3 are missing".to_owned()))?;
-        Ok(Self { needle_k: v3.needle_k, dense_k: v3.dense_k, fresh_k: v3.fresh_set.k })
+        let config: TierConfig =
+            serde_json::from_str(config).map_err(|error| bad(error.to_string()))?;
+        let v3: V3Config = config
+            .v3
+            .ok_or_else(|| bad("the settings of tier v3 are missing".to_owned()))?;
+        Ok(Self {
+            needle: v3.needle_k,
+            dense: v3.dense_k,
+            fresh: v3.fresh_set.k,
+        })
     }
 }

@@ -12,8 +12,8 @@ use memory_core::services::{
 };
 use memory_core::text::section::SectionId;
 use memory_core::tier::{
-    Block, CommitBook, CommitToken, ExplainedCandidate, Explanation, MemoryTier, Placement, ShownSection, TierError,
-    TierEvent, TierHealth, TierManifest, TierStats, TurnPlan, TurnRequest,
+    Block, CommitBook, CommitToken, ExplainedCandidate, Explanation, MemoryTier, Placement,
+    ShownSection, TierError, TierEvent, TierHealth, TierManifest, TierStats, TurnPlan, TurnRequest,
 };
 use memory_core::wire;
 use serde_json::json;
@@ -39,7 +39,10 @@ pub struct SectionTier {
 
 impl fmt::Debug for SectionTier {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("SectionTier").field("settings", &self.settings).finish_non_exhaustive()
+        formatter
+            .debug_struct("SectionTier")
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
     }
 }
 
@@ -50,22 +53,35 @@ impl MemoryTier for SectionTier {
             id: env!("CARGO_PKG_NAME").to_owned(),
             tier: Tier::V3,
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            requires: vec![Capability::Pages, Capability::Sections, Capability::Lexical, Capability::Residency],
+            requires: vec![
+                Capability::Pages,
+                Capability::Sections,
+                Capability::Lexical,
+                Capability::Residency,
+            ],
             uses: vec![Capability::Dense, Capability::Log],
         }
     }
 
     fn create(services: Services, config: &str) -> Result<Self, TierError> {
-        let missing = |capability: Capability| ServiceError::NotOffered { capability: capability.name().to_owned() };
+        let missing = |capability: Capability| ServiceError::NotOffered {
+            capability: capability.name().to_owned(),
+        };
         Ok(Self {
             settings: Settings::parse(config)?,
             lanes: LaneServices {
                 pages: services.pages.ok_or_else(|| missing(Capability::Pages))?,
-                lexical: services.lexical.ok_or_else(|| missing(Capability::Lexical))?,
+                lexical: services
+                    .lexical
+                    .ok_or_else(|| missing(Capability::Lexical))?,
                 dense: services.dense,
             },
-            sections: services.sections.ok_or_else(|| missing(Capability::Sections))?,
-            residency: services.residency.ok_or_else(|| missing(Capability::Residency))?,
+            sections: services
+                .sections
+                .ok_or_else(|| missing(Capability::Sections))?,
+            residency: services
+                .residency
+                .ok_or_else(|| missing(Capability::Residency))?,
             log: services.log,
             waiting: CommitBook::default(),
             turns: AtomicU64::new(0),
@@ -75,8 +91,11 @@ impl MemoryTier for SectionTier {
     }
 
     async fn begin_turn(&self, call: &Call, request: TurnRequest) -> Result<TurnPlan, TierError> {
-        let Ranked { candidates, core, mut degraded } =
-            lanes::run(&self.lanes, &self.settings, call, &request).await?;
+        let Ranked {
+            candidates,
+            core,
+            mut degraded,
+        } = lanes::run(&self.lanes, &self.settings, call, &request).await?;
         let resident = self.resident(call, &request).await?;
         let mut choice = select::choose(&candidates, &core, &resident);
         let (pieces, shown) = self.read(call, &candidates, &mut choice).await?;
@@ -95,7 +114,11 @@ impl MemoryTier for SectionTier {
         }
 
         let pool_size = u32::try_from(candidates.len()).unwrap_or(u32::MAX);
-        let already_resident = choice.resident.iter().map(|at| candidates[*at].id.clone()).collect();
+        let already_resident = choice
+            .resident
+            .iter()
+            .map(|at| candidates[*at].id.clone())
+            .collect();
         let mut blocks = Vec::new();
         if !pieces.is_empty() {
             blocks.push(Block {
@@ -113,19 +136,34 @@ impl MemoryTier for SectionTier {
                 shows: shown,
             });
         }
-        Ok(TurnPlan { blocks, pool_size, already_resident, degraded })
+        Ok(TurnPlan {
+            blocks,
+            pool_size,
+            already_resident,
+            degraded,
+        })
     }
 
-    async fn commit(&self, call: &Call, token: CommitToken, message: String) -> Result<(), TierError> {
+    async fn commit(
+        &self,
+        call: &Call,
+        token: CommitToken,
+        message: String,
+    ) -> Result<(), TierError> {
         let Some(shown) = self.waiting.take(&token) else {
             return Ok(());
         };
         let rows = shown.iter().map(selection).collect();
         let resident = shown
             .into_iter()
-            .map(|shown| Resident { slug: shown.section.slug.clone(), section: Some(shown.section), bytes: shown.bytes })
+            .map(|shown| Resident {
+                slug: shown.section.slug.clone(),
+                section: Some(shown.section),
+                bytes: shown.bytes,
+            })
             .collect::<Vec<_>>();
-        self.committed.fetch_add(resident.len() as u64, Ordering::Relaxed);
+        self.committed
+            .fetch_add(resident.len() as u64, Ordering::Relaxed);
         self.residency.record(call, message, resident).await?;
         if let Some(log) = &self.log {
             log.append(call, rows).await?;
@@ -152,7 +190,11 @@ impl MemoryTier for SectionTier {
     }
 
     async fn explain(&self, call: &Call, request: TurnRequest) -> Result<Explanation, TierError> {
-        let Ranked { candidates, core, degraded } = lanes::run(&self.lanes, &self.settings, call, &request).await?;
+        let Ranked {
+            candidates,
+            core,
+            degraded,
+        } = lanes::run(&self.lanes, &self.settings, call, &request).await?;
         let resident = self.resident(call, &request).await?;
         let mut choice = select::choose(&candidates, &core, &resident);
         self.read(call, &candidates, &mut choice).await?;
@@ -161,13 +203,20 @@ impl MemoryTier for SectionTier {
             .zip(choice.outcomes)
             .map(|(candidate, outcome)| ExplainedCandidate {
                 slug: candidate.id.slug.clone(),
-                lanes: candidate.found_by.iter().map(|(lane, score, _)| (lane.name().to_owned(), *score)).collect(),
+                lanes: candidate
+                    .found_by
+                    .iter()
+                    .map(|(lane, score, _)| (lane.name().to_owned(), *score))
+                    .collect(),
                 section: Some(candidate.id),
                 fused: candidate.fused,
                 outcome: outcome.name().to_owned(),
             })
             .collect();
-        Ok(Explanation { candidates, notes: degraded })
+        Ok(Explanation {
+            candidates,
+            notes: degraded,
+        })
     }
 
     async fn stats(&self, _call: &Call) -> Result<TierStats, TierError> {
@@ -180,19 +229,33 @@ impl MemoryTier for SectionTier {
 
     async fn health(&self, call: &Call) -> Result<TierHealth, TierError> {
         let pages = self.lanes.pages.count(call).await?;
-        Ok(TierHealth { ok: true, detail: format!("{pages} pages") })
+        Ok(TierHealth {
+            ok: true,
+            detail: format!("{pages} pages"),
+        })
     }
 }
 
 impl SectionTier {
     /// Returns the sections that are in context. A page that another tier showed whole covers all its sections.
-    async fn resident(&self, call: &Call, request: &TurnRequest) -> Result<HashSet<SectionId>, TierError> {
+    async fn resident(
+        &self,
+        call: &Call,
+        request: &TurnRequest,
+    ) -> Result<HashSet<SectionId>, TierError> {
         if request.context_lost {
             return Ok(HashSet::new());
         }
         let active = self.residency.active(call).await?;
-        let whole: Vec<_> = active.iter().filter(|entry| entry.section.is_none()).map(|entry| entry.slug.clone()).collect();
-        let mut resident: HashSet<SectionId> = active.into_iter().filter_map(|entry| entry.section).collect();
+        let whole: Vec<_> = active
+            .iter()
+            .filter(|entry| entry.section.is_none())
+            .map(|entry| entry.slug.clone())
+            .collect();
+        let mut resident: HashSet<SectionId> = active
+            .into_iter()
+            .filter_map(|entry| entry.section)
+            .collect();
         if !whole.is_empty() {
             let pages = self.sections.of_pages(call, whole).await?;
             resident.extend(pages.into_iter().flatten().map(|entry| entry.id));
@@ -250,8 +313,11 @@ fn audit(candidates: &[Candidate], choice: &Choice) -> LogRow {
         .iter()
         .zip(&choice.outcomes)
         .map(|(candidate, outcome)| {
-            let lanes: Vec<_> =
-                candidate.found_by.iter().map(|(lane, score, rank)| json!([lane.name(), score, rank])).collect();
+            let lanes: Vec<_> = candidate
+                .found_by
+                .iter()
+                .map(|(lane, score, rank)| json!([lane.name(), score, rank]))
+                .collect();
             json!({
                 "section": candidate.id,
                 "lanes": lanes,
@@ -260,7 +326,11 @@ fn audit(candidates: &[Candidate], choice: &Choice) -> LogRow {
             })
         })
         .collect();
-    LogRow { kind: LogKind::PoolAudit, slug: None, body: json!({ "pool": pool }).to_string() }
+    LogRow {
+        kind: LogKind::PoolAudit,
+        slug: None,
+        body: json!({ "pool": pool }).to_string(),
+    }
 }
 
 /// Returns the row that says that a section was shown.
@@ -268,6 +338,7 @@ fn selection(shown: &ShownSection) -> LogRow {
     LogRow {
         kind: LogKind::Selection,
         slug: Some(shown.section.slug.clone()),
-        body: json!({ "section": shown.section, "source": shown.lane, "score": shown.score }).to_string(),
+        body: json!({ "section": shown.section, "source": shown.lane, "score": shown.score })
+            .to_string(),
     }
 }

@@ -26,7 +26,12 @@ struct State<T> {
 
 impl<T> Default for CommitBook<T> {
     fn default() -> Self {
-        Self { state: Mutex::new(State { issued: 0, waiting: VecDeque::new() }) }
+        Self {
+            state: Mutex::new(State {
+                issued: 0,
+                waiting: VecDeque::new(),
+            }),
+        }
     }
 }
 
@@ -35,7 +40,12 @@ impl<T> CommitBook<T> {
     pub fn issue(&self, call: &Call, value: T) -> CommitToken {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.issued += 1;
-        let token = CommitToken(format!("{}/{}/{}", call.scope().conversation, call.scope().turn, state.issued));
+        let token = CommitToken(format!(
+            "{}/{}/{}",
+            call.scope().conversation,
+            call.scope().turn,
+            state.issued
+        ));
         if state.waiting.len() == CAPACITY {
             state.waiting.pop_front();
         }
@@ -46,7 +56,10 @@ impl<T> CommitBook<T> {
     /// Removes and returns the value of a token; `None` for a token that is unknown or was used.
     pub fn take(&self, token: &CommitToken) -> Option<T> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let position = state.waiting.iter().position(|(waiting, _)| waiting == token)?;
+        let position = state
+            .waiting
+            .iter()
+            .position(|(waiting, _)| waiting == token)?;
         state.waiting.remove(position).map(|(_, value)| value)
     }
 }
@@ -85,7 +98,9 @@ mod tests {
         assert_eq!(book.take(&first), Some(1));
         assert_eq!(book.take(&first), None);
         let oldest = book.issue(&call, 2);
-        let tokens: Vec<_> = (0..CAPACITY).map(|value| book.issue(&call, value)).collect();
+        let tokens: Vec<_> = (0..CAPACITY)
+            .map(|value| book.issue(&call, value))
+            .collect();
         assert_eq!(book.take(&oldest), None, "the oldest must make room");
         assert_eq!(book.take(&tokens[CAPACITY - 1]), Some(CAPACITY - 1));
     }

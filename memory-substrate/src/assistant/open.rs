@@ -28,17 +28,28 @@ pub(crate) fn space_of(embedder: Option<&dyn Embedder>) -> IndexSpace {
     IndexSpace {
         segmentation: SEGMENTATION_VERSION.to_owned(),
         embedding: embedder.map(|embedder| embedder.space().clone()),
-        dims: embedder.map_or(0, |embedder| u32::try_from(embedder.dims()).unwrap_or(u32::MAX)),
+        dims: embedder.map_or(0, |embedder| {
+            u32::try_from(embedder.dims()).unwrap_or(u32::MAX)
+        }),
         schema: ROW_SCHEMA,
     }
 }
 
 /// Opens the index that fits the model, or makes an empty one.
-pub(crate) async fn choose(home: &IndexHome, embedder: Option<&dyn Embedder>, writable: bool) -> Chosen {
+pub(crate) async fn choose(
+    home: &IndexHome,
+    embedder: Option<&dyn Embedder>,
+    writable: bool,
+) -> Chosen {
     let mut notices = Vec::new();
     let mut space = space_of(embedder);
     match home.spaces() {
-        Ok(spaces) if !spaces.contains(&space) && spaces.iter().any(|other| is_of_another_model(other, &space)) => {
+        Ok(spaces)
+            if !spaces.contains(&space)
+                && spaces
+                    .iter()
+                    .any(|other| is_of_another_model(other, &space)) =>
+        {
             notices.push(notice(
                 "index_of_another_space",
                 Severity::Warning,
@@ -63,19 +74,39 @@ pub(crate) async fn choose(home: &IndexHome, embedder: Option<&dyn Embedder>, wr
         Err(error) => {
             // Not damaged but not to be had: perhaps a matter of permissions. It must not be replaced by an empty one.
             notices.push(unavailable(&error));
-            return Chosen { index: None, snapshot: Snapshot::empty(dims), notices };
+            return Chosen {
+                index: None,
+                snapshot: Snapshot::empty(dims),
+                notices,
+            };
         }
     };
     match opened {
-        Some((index, snapshot)) => Chosen { index: Some(Arc::new(index)), snapshot, notices },
+        Some((index, snapshot)) => Chosen {
+            index: Some(Arc::new(index)),
+            snapshot,
+            notices,
+        },
         None if writable => match LanceIndex::create(home, &space).await {
-            Ok(index) => Chosen { index: Some(Arc::new(index)), snapshot: Snapshot::empty(dims), notices },
+            Ok(index) => Chosen {
+                index: Some(Arc::new(index)),
+                snapshot: Snapshot::empty(dims),
+                notices,
+            },
             Err(error) => {
                 notices.push(unavailable(&error));
-                Chosen { index: None, snapshot: Snapshot::empty(dims), notices }
+                Chosen {
+                    index: None,
+                    snapshot: Snapshot::empty(dims),
+                    notices,
+                }
             }
         },
-        None => Chosen { index: None, snapshot: Snapshot::empty(dims), notices },
+        None => Chosen {
+            index: None,
+            snapshot: Snapshot::empty(dims),
+            notices,
+        },
     }
 }
 
@@ -86,7 +117,9 @@ async fn open(
 ) -> Result<Option<(LanceIndex, Snapshot)>, StoreError> {
     let opened = match LanceIndex::open(home, space, writable).await {
         // A writer in another process may have removed a version while it was being read here.
-        Err(StoreError::Damaged { .. }) if !writable => LanceIndex::open(home, space, writable).await,
+        Err(StoreError::Damaged { .. }) if !writable => {
+            LanceIndex::open(home, space, writable).await
+        }
         other => other,
     }?;
     let dims = usize::try_from(space.dims).unwrap_or(0);
@@ -100,13 +133,20 @@ fn is_of_another_model(other: &IndexSpace, wanted: &IndexSpace) -> bool {
 }
 
 pub(crate) fn notice(code: &str, severity: Severity, message: String) -> Notice {
-    Notice { code: code.to_owned(), severity, message }
+    Notice {
+        code: code.to_owned(),
+        severity,
+        message,
+    }
 }
 
 fn unavailable(error: &StoreError) -> Notice {
     notice(
         "index_unavailable",
         Severity::Error,
-        format!("the section index cannot be used ({}): search is by keyword, see `strata doctor`", describe(error)),
+        format!(
+            "the section index cannot be used ({}): search is by keyword, see `strata doctor`",
+            describe(error)
+        ),
     )
 }

@@ -41,7 +41,10 @@ impl AssistantStore {
                 self.engine.shared.notices.post(notice(
                     "index_behind",
                     Severity::Warning,
-                    format!("changed pages are found by keyword only: {}", describe(&error)),
+                    format!(
+                        "changed pages are found by keyword only: {}",
+                        describe(&error)
+                    ),
                 ));
             }
             report.waiting = self.waiting().len();
@@ -55,12 +58,23 @@ impl AssistantStore {
         let engine = &self.engine;
         let mut watch = engine.watch.lock().await;
         let serving = engine.shared.serving.load_full();
-        let (fs, root) = (engine.shared.workspace.fs().clone(), engine.shared.files.folder().to_owned());
-        let (now, mut last, pages) = (engine.shared.clock.now(), watch.clone(), serving.pages.clone());
+        let (fs, root) = (
+            engine.shared.workspace.fs().clone(),
+            engine.shared.files.folder().to_owned(),
+        );
+        let (now, mut last, pages) = (
+            engine.shared.clock.now(),
+            watch.clone(),
+            serving.pages.clone(),
+        );
         let (due, mut stamped) = blocking::run(move || {
             let due = at_every_file || last.is_due(&*fs, now);
             // Stamped before the files are looked at, so that a change in between shows at the next look.
-            let stamped = if due { Watch::stamp(&*fs, &root, &pages, now) } else { last };
+            let stamped = if due {
+                Watch::stamp(&*fs, &root, &pages, now)
+            } else {
+                last
+            };
             Ok::<_, memory_core::store::StoreError>((due, stamped))
         })
         .await?;
@@ -73,11 +87,26 @@ impl AssistantStore {
             *watch = stamped;
             return Ok(RefreshReport::default());
         }
-        let changed: Vec<_> =
-            refreshed.changed.iter().filter_map(|slug| refreshed.index.get(slug)).cloned().collect();
+        let changed: Vec<_> = refreshed
+            .changed
+            .iter()
+            .filter_map(|slug| refreshed.index.get(slug))
+            .cloned()
+            .collect();
         let dims = serving.snapshot.dims();
-        let part = read_segment(&engine.shared.files, changed, dims, serving.snapshot.clone()).await?;
-        let affected: Vec<Slug> = refreshed.changed.iter().chain(&refreshed.removed).cloned().collect();
+        let part = read_segment(
+            &engine.shared.files,
+            changed,
+            dims,
+            serving.snapshot.clone(),
+        )
+        .await?;
+        let affected: Vec<Slug> = refreshed
+            .changed
+            .iter()
+            .chain(&refreshed.removed)
+            .cloned()
+            .collect();
         engine.shared.serving.rcu(|current| {
             let snapshot = current.snapshot.replaced(&affected, part.clone());
             Serving::new(refreshed.index.clone(), std::sync::Arc::new(snapshot))
@@ -90,7 +119,11 @@ impl AssistantStore {
             stamped = Watch::default();
         }
         *watch = stamped;
-        Ok(RefreshReport { changed: refreshed.changed.len(), removed: refreshed.removed.len(), waiting: 0 })
+        Ok(RefreshReport {
+            changed: refreshed.changed.len(),
+            removed: refreshed.removed.len(),
+            waiting: 0,
+        })
     }
 
     /// Returns whether a changed page needs more than its place in the image: a row in an index or a vector.

@@ -75,9 +75,15 @@ impl AssistantStore {
         let serving = self.engine.shared.serving.load_full();
         let snapshot = serving.snapshot.stats();
         let index = self.engine.index.load_full();
-        let maintenance_error =
-            self.engine.maintenance_error.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let space = index.as_ref().and_then(|index| index.space().embedding.clone());
+        let maintenance_error = self
+            .engine
+            .maintenance_error
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        let space = index
+            .as_ref()
+            .and_then(|index| index.space().embedding.clone());
         let index = match index {
             Some(index) => Some(index.stats().await?),
             None => None,
@@ -128,7 +134,9 @@ impl AssistantStore {
                         report.missing += 1;
                         report.example(&row.id);
                     }
-                    Some(made_from) if made_from != (row.page_hash, row.text_hash, row.channel, row.trust) => {
+                    Some(made_from)
+                        if made_from != (row.page_hash, row.text_hash, row.channel, row.trust) =>
+                    {
                         report.stale += 1;
                         report.example(&row.id);
                     }

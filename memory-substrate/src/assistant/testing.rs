@@ -18,7 +18,12 @@ pub(crate) const DIMS: usize = 32;
 
 /// Runs a test on a runtime as the program has one.
 pub(crate) fn runtime<T>(test: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime").block_on(test)
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime")
+        .block_on(test)
 }
 
 /// An assistant's folder.
@@ -33,8 +38,13 @@ impl Fixture {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let id = AssistantId::new("test").expect("a name");
-        let workspace = Workspace::create(folder.path(), &id, "", Arc::new(RealFs)).expect("a workspace");
-        Self { _folder: folder, workspace, clock: Arc::new(ManualClock::at(Timestamp::from_millis(1_796_050_800_000))) }
+        let workspace =
+            Workspace::create(folder.path(), &id, "", Arc::new(RealFs)).expect("a workspace");
+        Self {
+            _folder: folder,
+            workspace,
+            clock: Arc::new(ManualClock::at(Timestamp::from_millis(1_796_050_800_000))),
+        }
     }
 
     pub(crate) fn page(&self, name: &str) -> PathBuf {
@@ -50,16 +60,26 @@ impl Fixture {
     }
 
     pub(crate) async fn open(&self) -> AssistantStore {
-        self.open_with(Some(Arc::new(SeededEmbedder::new(DIMS)))).await.0
+        self.open_with(Some(Arc::new(SeededEmbedder::new(DIMS))))
+            .await
+            .0
     }
 
-    pub(crate) async fn open_with(&self, embedder: Option<Arc<dyn Embedder>>) -> (AssistantStore, Vec<Notice>) {
+    pub(crate) async fn open_with(
+        &self,
+        embedder: Option<Arc<dyn Embedder>>,
+    ) -> (AssistantStore, Vec<Notice>) {
         let lock = self.workspace.lock("test").expect("nobody else writes");
         self.open_as(OpenMode::ReadWrite(lock), embedder).await
     }
 
     pub(crate) async fn open_read_only(&self) -> AssistantStore {
-        self.open_as(OpenMode::ReadOnly, Some(Arc::new(SeededEmbedder::new(DIMS)))).await.0
+        self.open_as(
+            OpenMode::ReadOnly,
+            Some(Arc::new(SeededEmbedder::new(DIMS))),
+        )
+        .await
+        .0
     }
 
     /// Closes a store and opens the assistant without a model.

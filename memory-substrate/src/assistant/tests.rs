@@ -30,14 +30,21 @@ fn found(store: &AssistantStore, text: &str) -> Vec<SectionId> {
         limit: 5,
         best_per_page: true,
     };
-    let hits = store.snapshot().lexical_search(&search, &Visibility::channels([]));
+    let hits = store
+        .snapshot()
+        .lexical_search(&search, &Visibility::channels([]));
     hits.into_iter().map(|hit| hit.id).collect()
 }
 
 async fn near(store: &AssistantStore, text: &str) -> Vec<SectionId> {
     let embedder = store.embedder().expect("opened with a model");
-    let vector = embedder.embed(vec![text.to_owned()]).await.expect("embedded");
-    let hits = store.snapshot().dense_search(vector.row(0), 5, &Visibility::channels([]));
+    let vector = embedder
+        .embed(vec![text.to_owned()])
+        .await
+        .expect("embedded");
+    let hits = store
+        .snapshot()
+        .dense_search(vector.row(0), 5, &Visibility::channels([]));
     hits.into_iter().map(|hit| hit.id).collect()
 }
 
@@ -46,8 +53,10 @@ async fn row_set(store: &AssistantStore) -> BTreeSet<(String, String, bool)> {
     let index = store.engine.index.load_full().expect("an index");
     let rows = index.all_rows().await.expect("rows");
     let count = rows.len();
-    let set: BTreeSet<_> =
-        rows.into_iter().map(|row| (row.id.key(), row.text_hash, row.vector.is_some())).collect();
+    let set: BTreeSet<_> = rows
+        .into_iter()
+        .map(|row| (row.id.key(), row.text_hash, row.vector.is_some()))
+        .collect();
     assert_eq!(set.len(), count, "no row is there twice");
     set
 }
@@ -104,10 +113,14 @@ impl Embedder for Moody {
 
     async fn embed(&self, texts: Vec<String>) -> Result<Vectors, EmbedError> {
         if self.fails.load(std::sync::atomic::Ordering::SeqCst) {
-            return Err(EmbedError::Failed { reason: "out of breath".to_owned() });
+            return Err(EmbedError::Failed {
+                reason: "out of breath".to_owned(),
+            });
         }
         if texts.iter().any(|text| text.contains("poison")) {
-            return Err(EmbedError::BadInput { reason: "not this".to_owned() });
+            return Err(EmbedError::BadInput {
+                reason: "not this".to_owned(),
+            });
         }
         self.inner.embed(texts).await
     }
@@ -118,22 +131,36 @@ fn a_thousand_pages_are_indexed_completely_and_an_interruption_changes_nothing()
     runtime(async {
         let fixture = Fixture::new();
         write_pages(&fixture, 1_000);
-        let (store, notices) = fixture.open_with(Some(Arc::new(SeededEmbedder::new(DIMS)))).await;
-        assert!(notices.iter().any(|notice| notice.code == "index_behind"), "{notices:?}");
-        assert!(!found(&store, "harbour3").is_empty(), "found by keyword before anything is indexed");
+        let (store, notices) = fixture
+            .open_with(Some(Arc::new(SeededEmbedder::new(DIMS))))
+            .await;
+        assert!(
+            notices.iter().any(|notice| notice.code == "index_behind"),
+            "{notices:?}"
+        );
+        assert!(
+            !found(&store, "harbour3").is_empty(),
+            "found by keyword before anything is indexed"
+        );
 
         let mut seen = Vec::new();
         let report = store
             .sync(&mut |step| {
                 seen.push(step);
-                if seen.len() == 3 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                if seen.len() == 3 {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
+                }
             })
             .await
             .expect("synchronised");
         assert!(report.stopped && report.pages < 1_000, "{report:?}");
         drop(store);
 
-        let (store, _) = fixture.open_with(Some(Arc::new(SeededEmbedder::new(DIMS)))).await;
+        let (store, _) = fixture
+            .open_with(Some(Arc::new(SeededEmbedder::new(DIMS))))
+            .await;
         let waiting = store.stats().await.expect("counted").waiting;
         assert_eq!(waiting, 1_000 - report.pages, "what was done stays done");
         let mut steps = Vec::new();
@@ -146,13 +173,19 @@ fn a_thousand_pages_are_indexed_completely_and_an_interruption_changes_nothing()
             .expect("synchronised");
         assert!(!report.stopped);
         assert_eq!(report.pages, waiting);
-        assert!(steps.is_sorted_by(|left, right| left.done <= right.done), "progress never goes down");
+        assert!(
+            steps.is_sorted_by(|left, right| left.done <= right.done),
+            "progress never goes down"
+        );
         assert_eq!(steps.last().map(|step| step.done), Some(waiting));
         let interrupted = row_set(&store).await;
 
         let stats = store.stats().await.expect("counted");
         let index = stats.index.expect("an index");
-        assert_eq!((index.rows, stats.sections, stats.waiting), (4_000, 4_000, 0));
+        assert_eq!(
+            (index.rows, stats.sections, stats.waiting),
+            (4_000, 4_000, 0)
+        );
         assert_eq!(stats.vectors, 3_000, "empty sections have no vector");
         assert!(index.files <= 200, "{index:?}");
         assert!(store.integrity().await.expect("compared").is_clean());
@@ -161,8 +194,19 @@ fn a_thousand_pages_are_indexed_completely_and_an_interruption_changes_nothing()
         std::fs::remove_dir_all(fixture.workspace.index_dir()).expect("removed");
         let store = fixture.open().await;
         store.sync(&mut go_on).await.expect("synchronised");
-        assert_eq!(row_set(&store).await, interrupted, "a clean build has the same rows");
-        assert!(store.stats().await.expect("counted").index.is_some_and(|index| index.files <= 200));
+        assert_eq!(
+            row_set(&store).await,
+            interrupted,
+            "a clean build has the same rows"
+        );
+        assert!(
+            store
+                .stats()
+                .await
+                .expect("counted")
+                .index
+                .is_some_and(|index| index.files <= 200)
+        );
     });
 }
 
@@ -173,15 +217,36 @@ fn an_edit_is_found_at_once_by_word_and_by_meaning() {
         write_pages(&fixture, 30);
         let store = fixture.open().await;
         store.sync(&mut go_on).await.expect("synchronised");
-        assert_eq!(store.refresh().await.expect("refreshed"), RefreshReport::default());
+        assert_eq!(
+            store.refresh().await.expect("refreshed"),
+            RefreshReport::default()
+        );
 
-        fixture.write("new/fresh.md", "# Fresh\n\nThe zeppelin lands on the roof.\n");
-        fixture.write("area-1/page-1.md", "# Page 1\n\nNow about marmalade jars.\n\n## Plan\n\nStep 1 of the plan.\n");
+        fixture.write(
+            "new/fresh.md",
+            "# Fresh\n\nThe zeppelin lands on the roof.\n",
+        );
+        fixture.write(
+            "area-1/page-1.md",
+            "# Page 1\n\nNow about marmalade jars.\n\n## Plan\n\nStep 1 of the plan.\n",
+        );
         std::fs::remove_file(fixture.page("area-2/page-2.md")).expect("removed");
         let report = store.refresh().await.expect("refreshed");
-        assert_eq!(report, RefreshReport { changed: 2, removed: 1, waiting: 0 });
+        assert_eq!(
+            report,
+            RefreshReport {
+                changed: 2,
+                removed: 1,
+                waiting: 0
+            }
+        );
         assert_eq!(found(&store, "zeppelin")[0].slug.as_str(), "new/fresh");
-        assert_eq!(near(&store, "The zeppelin lands on the roof.").await[0].slug.as_str(), "new/fresh");
+        assert_eq!(
+            near(&store, "The zeppelin lands on the roof.").await[0]
+                .slug
+                .as_str(),
+            "new/fresh"
+        );
         assert_eq!(found(&store, "marmalade")[0].slug.as_str(), "area-1/page-1");
         assert!(found(&store, "number2").is_empty());
         assert!(store.integrity().await.expect("compared").is_clean());
@@ -196,7 +261,12 @@ fn an_edit_is_found_at_once_by_word_and_by_meaning() {
         fixture.write("new/later.md", "# Later\n\nA submarine surfaces.\n");
         reader.refresh().await.expect("refreshed");
         assert_eq!(found(&reader, "submarine")[0].slug.as_str(), "new/later");
-        assert_eq!(near(&reader, "A submarine surfaces.").await[0].slug.as_str(), "new/later");
+        assert_eq!(
+            near(&reader, "A submarine surfaces.").await[0]
+                .slug
+                .as_str(),
+            "new/later"
+        );
         let refused = reader.reindex(&mut go_on).await;
         assert!(matches!(refused, Err(StoreError::BadRequest { .. })));
     });
@@ -206,11 +276,17 @@ fn an_edit_is_found_at_once_by_word_and_by_meaning() {
 fn unchanged_sections_keep_their_vectors() {
     runtime(async {
         let fixture = Fixture::new();
-        fixture.write("page.md", "# Page\n\nOne.\n\n## Two\n\nSecond.\n\n## Three\n\nThird.\n");
+        fixture.write(
+            "page.md",
+            "# Page\n\nOne.\n\n## Two\n\nSecond.\n\n## Three\n\nThird.\n",
+        );
         let store = fixture.open().await;
         let report = store.sync(&mut go_on).await.expect("synchronised");
         assert_eq!((report.embedded, report.reused), (3, 0));
-        fixture.write("page.md", "# Page\n\nOne.\n\n## New\n\nInserted.\n\n## Two\n\nSecond!\n\n## Three\n\nThird.\n");
+        fixture.write(
+            "page.md",
+            "# Page\n\nOne.\n\n## New\n\nInserted.\n\n## Two\n\nSecond!\n\n## Three\n\nThird.\n",
+        );
         store.look(true).await.expect("looked");
         let report = store.sync(&mut go_on).await.expect("synchronised");
         assert_eq!((report.embedded, report.reused), (2, 2));
@@ -226,7 +302,10 @@ fn many_small_writes_keep_the_index_small() {
         let store = fixture.open().await;
         store.sync(&mut go_on).await.expect("synchronised");
         for number in 0..120 {
-            fixture.write("diary.md", &format!("# Diary\n\nEntry {number} of the day.\n"));
+            fixture.write(
+                "diary.md",
+                &format!("# Diary\n\nEntry {number} of the day.\n"),
+            );
             store.refresh().await.expect("refreshed");
         }
         let stats = store.stats().await.expect("counted");
@@ -257,13 +336,20 @@ fn a_damaged_index_never_keeps_an_assistant_from_opening() {
         let reader = fixture.open_read_only().await;
         assert!(!found(&reader, "harbour3").is_empty());
         drop(reader);
-        let (store, notices) = fixture.open_with(Some(Arc::new(SeededEmbedder::new(DIMS)))).await;
-        assert!(notices.iter().any(|notice| notice.code == "index_damaged"), "{notices:?}");
+        let (store, notices) = fixture
+            .open_with(Some(Arc::new(SeededEmbedder::new(DIMS))))
+            .await;
+        assert!(
+            notices.iter().any(|notice| notice.code == "index_damaged"),
+            "{notices:?}"
+        );
         assert!(!found(&store, "harbour3").is_empty());
         store.sync(&mut go_on).await.expect("synchronised");
         assert_eq!(row_set(&store).await, clean);
         drop(store);
-        let (_, notices) = fixture.open_with(Some(Arc::new(SeededEmbedder::new(DIMS)))).await;
+        let (_, notices) = fixture
+            .open_with(Some(Arc::new(SeededEmbedder::new(DIMS))))
+            .await;
         assert!(notices.is_empty(), "{notices:?}");
     });
 }
@@ -273,7 +359,11 @@ fn collect(folder: &std::path::Path, wanted: &str, found: &mut Vec<std::path::Pa
         let path = entry.expect("an entry").path();
         if path.is_dir() {
             collect(&path, wanted, found);
-        } else if path.parent().and_then(|parent| parent.file_name()).is_some_and(|name| name == wanted) {
+        } else if path
+            .parent()
+            .and_then(|parent| parent.file_name())
+            .is_some_and(|name| name == wanted)
+        {
             found.push(path);
         }
     }
@@ -289,16 +379,26 @@ fn vectors_of_two_models_are_never_mixed() {
         drop(store);
 
         let (store, notices) = fixture.open_with(Some(another_model())).await;
-        assert!(notices.iter().any(|notice| notice.code == "index_of_another_space"), "{notices:?}");
+        assert!(
+            notices
+                .iter()
+                .any(|notice| notice.code == "index_of_another_space"),
+            "{notices:?}"
+        );
         assert_eq!(store.snapshot().dims(), 0);
         assert!(!found(&store, "harbour3").is_empty());
-        let dense = store.services(Tier::V3, &Capability::ALL).dense.expect("offered");
+        let dense = store
+            .services(Tier::V3, &Capability::ALL)
+            .dense
+            .expect("offered");
         let call = crate::services::testing::owner();
         assert!(dense.space(&call).await.is_err());
         // Until then the owner may go back to the first model, whose index is still there.
         store.sync(&mut go_on).await.expect("synchronised");
         drop((store, dense));
-        let (store, notices) = fixture.open_with(Some(Arc::new(SeededEmbedder::new(DIMS)))).await;
+        let (store, notices) = fixture
+            .open_with(Some(Arc::new(SeededEmbedder::new(DIMS))))
+            .await;
         assert!(notices.is_empty(), "{notices:?}");
         assert_eq!(store.stats().await.expect("counted").vectors, 75);
         drop(store);
@@ -307,7 +407,10 @@ fn vectors_of_two_models_are_never_mixed() {
         let report = store.reindex(&mut go_on).await.expect("made anew");
         assert_eq!((report.pages, report.embedded), (25, 75));
         assert!(!near(&store, "Step 3 of the plan.").await.is_empty());
-        assert_eq!(store.stats().await.expect("counted").space, Some(SpaceId::new("another")));
+        assert_eq!(
+            store.stats().await.expect("counted").space,
+            Some(SpaceId::new("another"))
+        );
         assert_eq!(store.engine.home.spaces().expect("listed").len(), 1);
         drop(store);
         let (store, notices) = fixture.open_with(Some(another_model())).await;
@@ -329,14 +432,21 @@ fn making_the_index_anew_can_be_interrupted() {
         let store = fixture.open().await;
         store.sync(&mut go_on).await.expect("synchronised");
         let before = row_set(&store).await;
-        let report = store.reindex(&mut |_| ControlFlow::Break(())).await.expect("stopped");
+        let report = store
+            .reindex(&mut |_| ControlFlow::Break(()))
+            .await
+            .expect("stopped");
         assert!(report.stopped);
         assert_eq!(row_set(&store).await, before, "the old one serves on");
         let mut calls = 0;
         let report = store
             .reindex(&mut |step| {
                 calls += 1;
-                if step.done >= 200 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                if step.done >= 200 {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
+                }
             })
             .await
             .expect("stopped");
@@ -353,16 +463,32 @@ fn one_refused_text_costs_one_vector_and_a_failing_model_no_page() {
     runtime(async {
         let fixture = Fixture::new();
         write_pages(&fixture, 5);
-        fixture.write("bad.md", "# Bad\n\nThis is poison.\n\n## Good\n\nThis is fine.\n");
-        let moody = Arc::new(Moody { inner: SeededEmbedder::new(DIMS), fails: true.into() });
+        fixture.write(
+            "bad.md",
+            "# Bad\n\nThis is poison.\n\n## Good\n\nThis is fine.\n",
+        );
+        let moody = Arc::new(Moody {
+            inner: SeededEmbedder::new(DIMS),
+            fails: true.into(),
+        });
         let (store, _) = fixture.open_with(Some(moody.clone())).await;
         assert!(store.sync(&mut go_on).await.is_err());
         assert_eq!(store.stats().await.expect("counted").waiting, 6);
-        let report = store.refresh().await.expect("a turn is served all the same");
+        let report = store
+            .refresh()
+            .await
+            .expect("a turn is served all the same");
         assert_eq!(report.waiting, 6);
-        assert!(store.take_notices().iter().any(|notice| notice.code == "index_behind"));
+        assert!(
+            store
+                .take_notices()
+                .iter()
+                .any(|notice| notice.code == "index_behind")
+        );
         assert!(!found(&store, "poison").is_empty());
-        moody.fails.store(false, std::sync::atomic::Ordering::SeqCst);
+        moody
+            .fails
+            .store(false, std::sync::atomic::Ordering::SeqCst);
         let report = store.sync(&mut go_on).await.expect("synchronised");
         assert_eq!((report.pages, report.without_vector.len()), (6, 1));
         assert_eq!(near(&store, "This is fine.").await[0].slug.as_str(), "bad");
@@ -376,22 +502,32 @@ fn ingesting_indexes_and_tells_how_far_it_is() {
         let fixture = Fixture::new();
         let notes = tempfile::tempdir().expect("a temporary folder");
         for number in 0..7 {
-            std::fs::write(notes.path().join(format!("Note {number}.md")), format!("# Note {number}\n\nAbout quince {number}.\n"))
-                .expect("written");
+            std::fs::write(
+                notes.path().join(format!("Note {number}.md")),
+                format!("# Note {number}\n\nAbout quince {number}.\n"),
+            )
+            .expect("written");
         }
         let store = fixture.open().await;
         let (mut read, mut indexed) = (0, 0);
         let (ingested, synced) = store
-            .ingest_and_index(IngestSource::Folder(notes.path().to_owned()), IngestOptions::default(), &mut |step| {
-                match step {
-                    EngineProgress::Reading { done, .. } => read = done,
-                    EngineProgress::Indexing(step) => indexed = step.done,
-                }
-                ControlFlow::Continue(())
-            })
+            .ingest_and_index(
+                IngestSource::Folder(notes.path().to_owned()),
+                IngestOptions::default(),
+                &mut |step| {
+                    match step {
+                        EngineProgress::Reading { done, .. } => read = done,
+                        EngineProgress::Indexing(step) => indexed = step.done,
+                    }
+                    ControlFlow::Continue(())
+                },
+            )
             .await
             .expect("ingested");
-        assert_eq!((ingested.written, synced.pages, read, indexed), (7, 7, 7, 7));
+        assert_eq!(
+            (ingested.written, synced.pages, read, indexed),
+            (7, 7, 7, 7)
+        );
         assert_eq!(found(&store, "quince").len(), 5);
         assert!(!near(&store, "About quince 3.").await.is_empty());
         assert!(store.integrity().await.expect("compared").is_clean());

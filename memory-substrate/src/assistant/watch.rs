@@ -35,25 +35,42 @@ impl Watch {
         let mut folders = BTreeSet::from([root.to_owned()]);
         for page in pages.pages() {
             let file = root.join(&page.path);
-            for folder in file.ancestors().skip(1).take_while(|folder| folder.starts_with(root)) {
+            for folder in file
+                .ancestors()
+                .skip(1)
+                .take_while(|folder| folder.starts_with(root))
+            {
                 if !folders.insert(folder.to_owned()) {
                     break;
                 }
             }
         }
-        let folders = folders.into_iter().map(|folder| (modified(fs, &folder), folder)).map(|(at, path)| (path, at));
-        Self { folders: folders.collect(), pages: pages.len(), looked_at: Some(now), checks: 0 }
+        let folders = folders
+            .into_iter()
+            .map(|folder| (modified(fs, &folder), folder))
+            .map(|(at, path)| (path, at));
+        Self {
+            folders: folders.collect(),
+            pages: pages.len(),
+            looked_at: Some(now),
+            checks: 0,
+        }
     }
 
     /// Returns whether it is time to look at every file.
     pub(crate) fn is_due(&mut self, fs: &dyn Fs, now: Timestamp) -> bool {
         self.checks += 1;
-        let Some(looked_at) = self.looked_at else { return true };
+        let Some(looked_at) = self.looked_at else {
+            return true;
+        };
         self.pages <= SMALL
             || self.checks > MOST_CHECKS
             || now >= looked_at.plus_millis(LONGEST_MS)
             || now < looked_at
-            || self.folders.iter().any(|(folder, at)| modified(fs, folder) != *at)
+            || self
+                .folders
+                .iter()
+                .any(|(folder, at)| modified(fs, folder) != *at)
     }
 }
 
@@ -67,8 +84,16 @@ mod tests {
     use crate::fs::RealFs;
 
     fn large(folder: &Path) -> Watch {
-        let watch = Watch::stamp(&RealFs, folder, &PageIndex::default(), Timestamp::from_millis(1_000));
-        Watch { pages: SMALL + 1, ..watch }
+        let watch = Watch::stamp(
+            &RealFs,
+            folder,
+            &PageIndex::default(),
+            Timestamp::from_millis(1_000),
+        );
+        Watch {
+            pages: SMALL + 1,
+            ..watch
+        }
     }
 
     #[test]
@@ -78,17 +103,29 @@ mod tests {
         let now = Timestamp::from_millis(1_500);
         assert!(!watch.is_due(&RealFs, now));
         watch.folders[0].1 = Some(1);
-        assert!(watch.is_due(&RealFs, now), "the folder has another time now");
+        assert!(
+            watch.is_due(&RealFs, now),
+            "the folder has another time now"
+        );
         let mut watch = large(folder.path());
-        assert!(watch.is_due(&RealFs, Timestamp::from_millis(9_000)), "some seconds have passed");
+        assert!(
+            watch.is_due(&RealFs, Timestamp::from_millis(9_000)),
+            "some seconds have passed"
+        );
         let mut watch = large(folder.path());
-        assert!((0..=MOST_CHECKS).any(|_| watch.is_due(&RealFs, now)), "it was asked often");
+        assert!(
+            (0..=MOST_CHECKS).any(|_| watch.is_due(&RealFs, now)),
+            "it was asked often"
+        );
     }
 
     #[test]
     fn a_small_folder_and_an_unknown_one_are_always_looked_at() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let mut watch = Watch { pages: 3, ..large(folder.path()) };
+        let mut watch = Watch {
+            pages: 3,
+            ..large(folder.path())
+        };
         assert!(watch.is_due(&RealFs, Timestamp::from_millis(1_000)));
         assert!(Watch::default().is_due(&RealFs, Timestamp::default()));
     }

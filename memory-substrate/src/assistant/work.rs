@@ -9,8 +9,8 @@ use memory_core::services::Severity;
 use memory_core::store::{IndexStore, StoreResult};
 use memory_core::text::slug::Slug;
 
-use super::open::{notice, space_of};
 use super::AssistantStore;
+use super::open::{notice, space_of};
 use crate::blocking;
 use crate::error::SubstrateResult;
 use crate::index::LanceIndex;
@@ -48,7 +48,10 @@ struct Taken<'a> {
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
         if !self.finished {
-            self.waiting.lock().unwrap_or_else(PoisonError::into_inner).extend(self.slugs.drain(..));
+            self.waiting
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .extend(self.slugs.drain(..));
         }
     }
 }
@@ -103,7 +106,9 @@ impl AssistantStore {
             let _: ControlFlow<()> = progress(EngineProgress::Reading { done, total, name });
         }
         self.look(true).await?;
-        let synced = self.sync(&mut |step| progress(EngineProgress::Indexing(step))).await?;
+        let synced = self
+            .sync(&mut |step| progress(EngineProgress::Indexing(step)))
+            .await?;
         Ok((taken_in, synced))
     }
 
@@ -130,10 +135,19 @@ impl AssistantStore {
         engine.index.store(Some(Arc::new(index)));
         self.keep_maintenance_error(&report);
         let snapshot = Arc::new(snapshot);
-        engine.shared.serving.rcu(|current| Arc::new(current.with_snapshot(snapshot.clone())));
-        *self.waiting() = differences(&engine.shared.serving.load().pages, &snapshot).into_iter().collect();
+        engine
+            .shared
+            .serving
+            .rcu(|current| Arc::new(current.with_snapshot(snapshot.clone())));
+        *self.waiting() = differences(&engine.shared.serving.load().pages, &snapshot)
+            .into_iter()
+            .collect();
         self.remove_stale_spaces();
-        for code in ["index_damaged", "index_unavailable", "index_of_another_space"] {
+        for code in [
+            "index_damaged",
+            "index_unavailable",
+            "index_of_another_space",
+        ] {
             engine.shared.notices.resolve(code);
         }
         self.tell_what_waits();
@@ -152,7 +166,11 @@ impl AssistantStore {
     ) -> StoreResult<SyncReport> {
         let shared = &self.engine.shared;
         let pages = shared.serving.load_full().pages.clone();
-        let work = Indexing { files: &shared.files, index: Some(index), embedder };
+        let work = Indexing {
+            files: &shared.files,
+            index: Some(index),
+            embedder,
+        };
         let lacking = differences(&pages, snapshot);
         let total = lacking.len();
         let (mut report, mut batches, mut done) = (SyncReport::default(), 0, 0);
@@ -161,7 +179,11 @@ impl AssistantStore {
             let slugs = &rest[..Indexing::batch_length(rest, &pages)];
             let mut go_on = |embedded: usize, of: usize| {
                 let part = slugs.len() * embedded / of.max(1);
-                progress(SyncProgress { done: done + part, total }).is_continue()
+                progress(SyncProgress {
+                    done: done + part,
+                    total,
+                })
+                .is_continue()
             };
             let batch = work.batch(slugs, &pages, snapshot, &mut go_on).await?;
             report.add(batch.report);
@@ -188,7 +210,10 @@ impl AssistantStore {
         let (mut report, mut batches, mut done) = (SyncReport::default(), 0, 0);
         loop {
             let serving = shared.serving.load_full();
-            let embedder = shared.embedder.as_deref().filter(|_| serving.snapshot.dims() > 0);
+            let embedder = shared
+                .embedder
+                .as_deref()
+                .filter(|_| serving.snapshot.dims() > 0);
             let work = Indexing {
                 files: &shared.files,
                 index: index.as_deref().map(|index| -> &dyn IndexStore { index }),
@@ -203,9 +228,15 @@ impl AssistantStore {
             let total = done + waiting;
             let mut go_on = |embedded: usize, of: usize| {
                 let part = taken.slugs.len() * embedded / of.max(1);
-                progress(SyncProgress { done: done + part, total }).is_continue()
+                progress(SyncProgress {
+                    done: done + part,
+                    total,
+                })
+                .is_continue()
             };
-            let batch = work.batch(&taken.slugs, &serving.pages, &serving.snapshot, &mut go_on).await?;
+            let batch = work
+                .batch(&taken.slugs, &serving.pages, &serving.snapshot, &mut go_on)
+                .await?;
             report.add(batch.report);
             if report.stopped {
                 return Ok(report);
@@ -229,14 +260,25 @@ impl AssistantStore {
 
     fn take(&self, serving: &Serving) -> (Taken<'_>, usize) {
         let mut waiting = self.waiting();
-        let all: Vec<Slug> = waiting.iter().take(crate::sync::PAGES_IN_A_BATCH).cloned().collect();
+        let all: Vec<Slug> = waiting
+            .iter()
+            .take(crate::sync::PAGES_IN_A_BATCH)
+            .cloned()
+            .collect();
         let count = waiting.len();
         let slugs = all[..Indexing::batch_length(&all, &serving.pages)].to_vec();
         for slug in &slugs {
             waiting.remove(slug);
         }
         drop(waiting);
-        (Taken { waiting: &self.engine.waiting, slugs, finished: false }, count)
+        (
+            Taken {
+                waiting: &self.engine.waiting,
+                slugs,
+                finished: false,
+            },
+            count,
+        )
     }
 
     fn after_writing(&self, report: &SyncReport) {
@@ -248,7 +290,10 @@ impl AssistantStore {
             notices.post(notice(
                 "pages_without_vector",
                 Severity::Warning,
-                format!("the embedding model refused {}: found by keyword only", report.without_vector.join(", ")),
+                format!(
+                    "the embedding model refused {}: found by keyword only",
+                    report.without_vector.join(", ")
+                ),
             ));
         }
         let index = self.engine.index.load_full();
@@ -273,7 +318,11 @@ impl AssistantStore {
             )),
             None => notices.resolve("index_maintenance_failed"),
         }
-        let mut kept = self.engine.maintenance_error.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self
+            .engine
+            .maintenance_error
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         kept.clone_from(&report.maintenance_error);
     }
 

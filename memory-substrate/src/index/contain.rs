@@ -28,7 +28,9 @@ pub(crate) fn panicked(action: &str) -> impl FnOnce(String) -> StoreError {
 
 fn message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message").to_owned()
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no message")
+        .to_owned()
 }
 
 #[cfg(test)]
@@ -37,9 +39,13 @@ mod tests {
 
     #[test]
     fn a_panic_becomes_an_error() {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-        let result: StoreResult<()> =
-            runtime.block_on(contained(async { panic!("index out of bounds") }, panicked("tidying")));
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .expect("a runtime");
+        let result: StoreResult<()> = runtime.block_on(contained(
+            async { panic!("index out of bounds") },
+            panicked("tidying"),
+        ));
         let error = result.expect_err("the panic is reported");
         assert_eq!(error.to_string(), "tidying failed");
         let source = std::error::Error::source(&error).expect("a cause");

@@ -98,6 +98,9 @@ mod tests {
         std::fs::write(root.path().join("b"), b"345").expect("a file");
         flushed.flush_new(root.path()).expect("a flush");
         assert_eq!(flushed.files.len(), 2);
-        assert_eq!(tree_size(root.path()).expect("a walk"), TreeSize { files: 2, bytes: 5 });
+        assert_eq!(
+            tree_size(root.path()).expect("a walk"),
+            TreeSize { files: 2, bytes: 5 }
+        );
     }
 }

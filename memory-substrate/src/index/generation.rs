@@ -55,7 +55,8 @@ impl IndexHome {
 
     /// Returns the directory of a space.
     pub(crate) fn space_dir(&self, space: &IndexSpace) -> StoreResult<PathBuf> {
-        let text = serde_json::to_vec(space).map_err(|error| StoreError::engine("naming the index", error))?;
+        let text = serde_json::to_vec(space)
+            .map_err(|error| StoreError::engine("naming the index", error))?;
         Ok(self.root.join(&hash_bytes(&text)[..16]))
     }
 
@@ -83,13 +84,23 @@ impl IndexHome {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 // Without any record of content, the very first generation was still being made.
                 let in_use = self.generations(&space_dir)?.into_iter().any(|number| {
-                    self.read_check(&Generation { space_dir: space_dir.clone(), number }).is_some()
+                    self.read_check(&Generation {
+                        space_dir: space_dir.clone(),
+                        number,
+                    })
+                    .is_some()
                 });
-                return if in_use { Err(damaged("`CURRENT` is missing")) } else { Ok(None) };
+                return if in_use {
+                    Err(damaged("`CURRENT` is missing"))
+                } else {
+                    Ok(None)
+                };
             }
             Err(error) => return Err(StoreError::engine("reading `CURRENT` of the index", error)),
         };
-        let number = text.strip_prefix(PREFIX).and_then(|number| number.parse().ok());
+        let number = text
+            .strip_prefix(PREFIX)
+            .and_then(|number| number.parse().ok());
         match number {
             Some(number) if self.generations(&space_dir)?.contains(&number) => {
                 Ok(Some(Generation { space_dir, number }))
@@ -101,9 +112,16 @@ impl IndexHome {
     /// Makes the directory of the next generation, or returns the one that an interrupted rebuild left behind.
     pub(crate) fn next(&self, space: &IndexSpace) -> StoreResult<Generation> {
         let space_dir = self.space_dir(space)?;
-        let current = self.current(space).ok().flatten().map_or(0, |generation| generation.number);
+        let current = self
+            .current(space)
+            .ok()
+            .flatten()
+            .map_or(0, |generation| generation.number);
         let highest = self.generations(&space_dir)?.into_iter().max().unwrap_or(0);
-        let staged = Generation { space_dir: space_dir.clone(), number: highest };
+        let staged = Generation {
+            space_dir: space_dir.clone(),
+            number: highest,
+        };
         if current > 0 && highest > current && self.read_check(&staged).is_some() {
             return Ok(staged);
         }
@@ -118,21 +136,31 @@ impl IndexHome {
     }
 
     fn make(&self, space: &IndexSpace, number: u64) -> StoreResult<Generation> {
-        let generation = Generation { space_dir: self.space_dir(space)?, number };
+        let generation = Generation {
+            space_dir: self.space_dir(space)?,
+            number,
+        };
         self.fs
             .create_dir_all(&generation.dir())
             .map_err(|error| StoreError::engine("making a directory for the index", error))?;
-        let text = serde_json::to_vec_pretty(space).map_err(|error| StoreError::engine("naming the index", error))?;
+        let text = serde_json::to_vec_pretty(space)
+            .map_err(|error| StoreError::engine("naming the index", error))?;
         self.write(&generation.space_dir.join(SPACE), &text)?;
         Ok(generation)
     }
 
     /// Puts a generation into use and removes the others of its space.
     pub(crate) fn switch(&self, generation: &Generation) -> StoreResult<()> {
-        self.write(&generation.space_dir.join(CURRENT), format!("{PREFIX}{}\n", generation.number).as_bytes())?;
+        self.write(
+            &generation.space_dir.join(CURRENT),
+            format!("{PREFIX}{}\n", generation.number).as_bytes(),
+        )?;
         for other in self.generations(&generation.space_dir)? {
             if other != generation.number {
-                let other = Generation { number: other, ..generation.clone() };
+                let other = Generation {
+                    number: other,
+                    ..generation.clone()
+                };
                 remove_tree(&other.dir());
             }
         }
@@ -159,18 +187,29 @@ impl IndexHome {
 
     /// Records what a generation holds now.
     pub(crate) fn write_check(&self, generation: &Generation, check: Check) -> StoreResult<()> {
-        let text = serde_json::to_vec(&check).map_err(|error| StoreError::engine("recording the index", error))?;
+        let text = serde_json::to_vec(&check)
+            .map_err(|error| StoreError::engine("recording the index", error))?;
         self.write(&generation.dir().join(CHECK), &text)
     }
 
     fn write(&self, path: &Path, bytes: &[u8]) -> StoreResult<()> {
-        let action = || format!("writing `{}` of the index", path.file_name().unwrap_or_default().to_string_lossy());
-        self.fs.write(path, bytes).map_err(|error| StoreError::engine(action(), error))
+        let action = || {
+            format!(
+                "writing `{}` of the index",
+                path.file_name().unwrap_or_default().to_string_lossy()
+            )
+        };
+        self.fs
+            .write(path, bytes)
+            .map_err(|error| StoreError::engine(action(), error))
     }
 
     fn generations(&self, space_dir: &Path) -> StoreResult<Vec<u64>> {
         let entries = self.list(space_dir)?;
-        Ok(entries.iter().filter_map(|name| name.strip_prefix(PREFIX)?.parse().ok()).collect())
+        Ok(entries
+            .iter()
+            .filter_map(|name| name.strip_prefix(PREFIX)?.parse().ok())
+            .collect())
     }
 
     /// Returns the names of a directory's directories; none when there is no such directory.
@@ -210,7 +249,9 @@ fn refused(error: &(dyn std::error::Error + 'static)) -> bool {
     while let Some(error) = cause {
         if let Some(error) = error.downcast_ref::<std::io::Error>() {
             // An error that was only wrapped into an input/output error has no number.
-            if error.raw_os_error().is_some() && !matches!(error.kind(), InvalidData | NotFound | UnexpectedEof) {
+            if error.raw_os_error().is_some()
+                && !matches!(error.kind(), InvalidData | NotFound | UnexpectedEof)
+            {
                 return true;
             }
         }
@@ -221,7 +262,10 @@ fn refused(error: &(dyn std::error::Error + 'static)) -> bool {
 
 /// Returns the error of an index that must be rebuilt.
 pub(crate) fn damaged(reason: impl Into<String>) -> StoreError {
-    StoreError::Damaged { what: "the section index".to_owned(), reason: reason.into() }
+    StoreError::Damaged {
+        what: "the section index".to_owned(),
+        reason: reason.into(),
+    }
 }
 
 #[cfg(test)]
@@ -236,9 +280,18 @@ mod tests {
 
     #[test]
     fn a_disk_that_refuses_is_no_damage() {
-        assert!(refused(&Above(Error::from_raw_os_error(13))), "permission denied");
-        assert!(refused(&Above(Error::from_raw_os_error(24))), "too many open files");
-        assert!(!refused(&Above(Error::from_raw_os_error(2))), "a missing file");
+        assert!(
+            refused(&Above(Error::from_raw_os_error(13))),
+            "permission denied"
+        );
+        assert!(
+            refused(&Above(Error::from_raw_os_error(24))),
+            "too many open files"
+        );
+        assert!(
+            !refused(&Above(Error::from_raw_os_error(2))),
+            "a missing file"
+        );
         assert!(!refused(&Above(Error::other("not a manifest"))));
     }
 }

@@ -32,7 +32,11 @@ impl LanceIndex {
             let (feed, mut queue) = mpsc::channel::<RecordBatch>(QUEUE);
             feeds.push(feed);
             // Pages are not shared out evenly, hence a little room.
-            let room = if lanes == 1 { rows } else { rows / 2 + rows / 32 };
+            let room = if lanes == 1 {
+                rows
+            } else {
+                rows / 2 + rows / 32
+            };
             let dims = self.dims;
             builders.push(blocking::run(move || {
                 let mut builder = SegmentBuilder::with_capacity(dims, room);
@@ -47,11 +51,18 @@ impl LanceIndex {
     }
 
     async fn feed(&self, rows: usize, feeds: Vec<mpsc::Sender<RecordBatch>>) -> StoreResult<()> {
-        let columns: Vec<&str> =
-            rows::SNAPSHOT_COLUMNS.into_iter().filter(|name| self.dims > 0 || *name != "vector").collect();
+        let columns: Vec<&str> = rows::SNAPSHOT_COLUMNS
+            .into_iter()
+            .filter(|name| self.dims > 0 || *name != "vector")
+            .collect();
         let failed = |error| unreadable("its rows cannot be read", error);
         for offset in (0..rows).step_by(SLAB) {
-            let query = self.table.query().select(Select::columns(&columns)).offset(offset).limit(SLAB);
+            let query = self
+                .table
+                .query()
+                .select(Select::columns(&columns))
+                .offset(offset)
+                .limit(SLAB);
             let mut stream = query.execute().await.map_err(failed)?;
             while let Some(batch) = stream.try_next().await.map_err(failed)? {
                 for feed in &feeds {
@@ -69,5 +80,7 @@ impl LanceIndex {
 /// Returns a number that is the same for every section of a page.
 fn lane_of(key: &str) -> u64 {
     let page = key.bytes().take_while(|byte| *byte != b'#');
-    page.fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)) >> 32
+    page.fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    }) >> 32
 }

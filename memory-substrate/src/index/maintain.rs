@@ -24,12 +24,13 @@ const MOST_UNINDEXED: u64 = 5_000;
 impl LanceIndex {
     /// Returns how many rows the text index does not cover.
     pub(super) async fn unindexed(&self, rows: u64) -> StoreResult<u64> {
-        let stats = self
-            .table
-            .index_stats(TEXT_INDEX)
-            .await
-            .map_err(|error| StoreError::engine("asking for the state of the text index", error))?;
-        Ok(stats.map_or(rows, |stats| u64::try_from(stats.num_unindexed_rows).unwrap_or(u64::MAX)))
+        let stats =
+            self.table.index_stats(TEXT_INDEX).await.map_err(|error| {
+                StoreError::engine("asking for the state of the text index", error)
+            })?;
+        Ok(stats.map_or(rows, |stats| {
+            u64::try_from(stats.num_unindexed_rows).unwrap_or(u64::MAX)
+        }))
     }
 
     pub(super) async fn run_maintenance(&self, writer: &mut Writer) -> StoreResult<()> {
@@ -39,27 +40,48 @@ impl LanceIndex {
         })
         .await?
         .files;
-        let stats =
-            self.table.stats().await.map_err(|error| StoreError::engine("asking for the state of the index", error))?;
+        let stats = self
+            .table
+            .stats()
+            .await
+            .map_err(|error| StoreError::engine("asking for the state of the index", error))?;
         let rows = u64::try_from(stats.num_rows).unwrap_or(u64::MAX);
         let deleted = stats.num_deleted_rows.unwrap_or(0);
         let crowded = files > MOST_FILES;
-        let compact =
-            crowded || stats.fragment_stats.num_fragments > MOST_FRAGMENTS || deleted * 5 > stats.num_rows;
-        let unindexed = if self.has_text_index.load(Ordering::Acquire) { self.unindexed(rows).await? } else { 0 };
-        let extend = unindexed > 0 && (compact || unindexed > MOST_UNINDEXED || unindexed * 10 > rows);
+        let compact = crowded
+            || stats.fragment_stats.num_fragments > MOST_FRAGMENTS
+            || deleted * 5 > stats.num_rows;
+        let unindexed = if self.has_text_index.load(Ordering::Acquire) {
+            self.unindexed(rows).await?
+        } else {
+            0
+        };
+        let extend =
+            unindexed > 0 && (compact || unindexed > MOST_UNINDEXED || unindexed * 10 > rows);
         if !compact && !extend {
             return Ok(());
         }
 
         let mut failures = Vec::new();
         if compact {
-            let options = CompactionOptions { materialize_deletions_threshold: 0.0, ..CompactionOptions::default() };
-            let step = OptimizeAction::Compact { options, remap_options: None };
+            let options = CompactionOptions {
+                materialize_deletions_threshold: 0.0,
+                ..CompactionOptions::default()
+            };
+            let step = OptimizeAction::Compact {
+                options,
+                remap_options: None,
+            };
             failures.extend(self.step("folding its files together", step).await);
         }
         if extend {
-            failures.extend(self.step("extending the text index", OptimizeAction::Index(OptimizeOptions::merge(64))).await);
+            failures.extend(
+                self.step(
+                    "extending the text index",
+                    OptimizeAction::Index(OptimizeOptions::merge(64)),
+                )
+                .await,
+            );
         }
         // What is about to become the only version must be on disk before the older ones go.
         self.settle(writer).await?;
@@ -78,11 +100,18 @@ impl LanceIndex {
     async fn step(&self, what: &str, action: OptimizeAction) -> Option<StoreError> {
         let failed = format!("maintaining the index: {what}");
         let work = async {
-            self.table.optimize(action).await.map_err(|error| StoreError::engine(failed.clone(), error))?;
+            self.table
+                .optimize(action)
+                .await
+                .map_err(|error| StoreError::engine(failed.clone(), error))?;
             Ok(())
         };
         let error = contained(work, panicked(&failed)).await.err()?;
-        tracing::warn!(step = what, error = describe(&error), "a step of index maintenance failed");
+        tracing::warn!(
+            step = what,
+            error = describe(&error),
+            "a step of index maintenance failed"
+        );
         Some(error)
     }
 }

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use arrow_array::builder::{FixedSizeListBuilder, Float32Builder};
 use arrow_array::{
-    Array as _, ArrayRef, FixedSizeListArray, Float32Array, Int64Array, RecordBatch, StringArray, UInt32Array,
+    Array as _, ArrayRef, FixedSizeListArray, Float32Array, Int64Array, RecordBatch, StringArray,
+    UInt32Array,
 };
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use memory_core::provenance::{Channel, Trust};
@@ -23,8 +24,17 @@ use crate::snapshot::{SegmentBuilder, Source};
 pub const ROW_SCHEMA: u32 = 1;
 
 /// The columns a snapshot is made of: everything but the texts.
-pub(crate) const SNAPSHOT_COLUMNS: [&str; 9] =
-    ["id", "page_hash", "page_rows", "text_hash", "channel", "trust", "head_terms", "body_terms", "vector"];
+pub(crate) const SNAPSHOT_COLUMNS: [&str; 9] = [
+    "id",
+    "page_hash",
+    "page_rows",
+    "text_hash",
+    "channel",
+    "trust",
+    "head_terms",
+    "body_terms",
+    "vector",
+];
 
 /// Declares a column as the key. Without it, two writers of one new section would both insert it.
 const PRIMARY_KEY: &str = "lance-schema:unenforced-primary-key";
@@ -58,13 +68,21 @@ pub(crate) fn schema(dims: usize) -> StoreResult<SchemaRef> {
 }
 
 fn vector_type(dims: usize) -> StoreResult<DataType> {
-    let length = i32::try_from(dims)
-        .map_err(|_| StoreError::BadRequest { reason: format!("vectors of {dims} numbers are too long") })?;
-    Ok(DataType::FixedSizeList(Arc::new(Field::new("item", DataType::Float32, true)), length))
+    let length = i32::try_from(dims).map_err(|_| StoreError::BadRequest {
+        reason: format!("vectors of {dims} numbers are too long"),
+    })?;
+    Ok(DataType::FixedSizeList(
+        Arc::new(Field::new("item", DataType::Float32, true)),
+        length,
+    ))
 }
 
 /// Returns rows as one batch of the table.
-pub(crate) fn to_batch(schema: &SchemaRef, dims: usize, rows: &[IndexRow]) -> StoreResult<RecordBatch> {
+pub(crate) fn to_batch(
+    schema: &SchemaRef,
+    dims: usize,
+    rows: &[IndexRow],
+) -> StoreResult<RecordBatch> {
     let text = |value: &dyn Fn(&IndexRow) -> String| -> ArrayRef {
         Arc::new(StringArray::from_iter_values(rows.iter().map(value)))
     };
@@ -79,25 +97,37 @@ pub(crate) fn to_batch(schema: &SchemaRef, dims: usize, rows: &[IndexRow]) -> St
         text(&|row| row.page_hash.clone()),
         number(&|row| row.page_rows),
         text(&|row| row.title.clone()),
-        Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| row.modified_at.as_millis()))),
-        Arc::new(rows.iter().map(|row| row.dated.map(Timestamp::as_millis)).collect::<Int64Array>()),
+        Arc::new(Int64Array::from_iter_values(
+            rows.iter().map(|row| row.modified_at.as_millis()),
+        )),
+        Arc::new(
+            rows.iter()
+                .map(|row| row.dated.map(Timestamp::as_millis))
+                .collect::<Int64Array>(),
+        ),
         text(&|row| row.text_hash.clone()),
         text(&|row| row.text.clone()),
         text(&|row| row.head_terms.clone()),
         text(&|row| row.body_terms.clone()),
-        text(&|row| format!("{} {}", row.head_terms, row.body_terms).trim().to_owned()),
+        text(&|row| {
+            format!("{} {}", row.head_terms, row.body_terms)
+                .trim()
+                .to_owned()
+        }),
         text(&|row| row.channel.to_string()),
         text(&|row| trust_name(row.trust).to_owned()),
     ];
     if dims > 0 {
         columns.push(Arc::new(vectors(dims, rows)?));
     }
-    RecordBatch::try_new(schema.clone(), columns).map_err(|error| StoreError::engine("laying out index rows", error))
+    RecordBatch::try_new(schema.clone(), columns)
+        .map_err(|error| StoreError::engine("laying out index rows", error))
 }
 
 fn vectors(dims: usize, rows: &[IndexRow]) -> StoreResult<FixedSizeListArray> {
     let length = i32::try_from(dims).unwrap_or(i32::MAX);
-    let mut builder = FixedSizeListBuilder::new(Float32Builder::with_capacity(rows.len() * dims), length);
+    let mut builder =
+        FixedSizeListBuilder::new(Float32Builder::with_capacity(rows.len() * dims), length);
     for row in rows {
         match &row.vector {
             Some(vector) if vector.len() == dims => {
@@ -106,7 +136,10 @@ fn vectors(dims: usize, rows: &[IndexRow]) -> StoreResult<FixedSizeListArray> {
             }
             Some(vector) => {
                 return Err(StoreError::BadRequest {
-                    reason: format!("a vector of {} numbers for an index of {dims}", vector.len()),
+                    reason: format!(
+                        "a vector of {} numbers for an index of {dims}",
+                        vector.len()
+                    ),
                 });
             }
             None => {
@@ -138,7 +171,9 @@ pub(crate) fn from_batch(batch: &RecordBatch) -> StoreResult<Vec<IndexRow>> {
                 page_rows: page_rows.value(row),
                 title: title.value(row).to_owned(),
                 modified_at: Timestamp::from_millis(modified_at.value(row)),
-                dated: dated.is_valid(row).then(|| Timestamp::from_millis(dated.value(row))),
+                dated: dated
+                    .is_valid(row)
+                    .then(|| Timestamp::from_millis(dated.value(row))),
                 text_hash: text_hash.value(row).to_owned(),
                 text: text.value(row).to_owned(),
                 head_terms: head_terms.value(row).to_owned(),
@@ -186,7 +221,9 @@ pub(crate) fn scored(
 ) -> StoreResult<Vec<(SectionId, f32)>> {
     let id = texts(batch, "id")?;
     let found = column_of::<Float32Array>(batch, column)?;
-    (0..batch.num_rows()).map(|row| Ok((section_id(id.value(row))?, score(found.value(row))))).collect()
+    (0..batch.num_rows())
+        .map(|row| Ok((section_id(id.value(row))?, score(found.value(row)))))
+        .collect()
 }
 
 struct VectorColumn<'a> {
@@ -198,7 +235,11 @@ struct VectorColumn<'a> {
 impl<'a> VectorColumn<'a> {
     fn of(batch: &'a RecordBatch) -> StoreResult<Self> {
         let Some(column) = batch.column_by_name("vector") else {
-            return Ok(Self { lists: None, values: &[], dims: 0 });
+            return Ok(Self {
+                lists: None,
+                values: &[],
+                dims: 0,
+            });
         };
         let lists = column
             .as_any()

@@ -28,12 +28,18 @@ struct Place {
 fn place(dims: u32) -> Place {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let home = IndexHome::new(Arc::new(RealFs), folder.path().join("index"));
-    Place { _folder: folder, home, space: space(dims) }
+    Place {
+        _folder: folder,
+        home,
+        space: space(dims),
+    }
 }
 
 impl Place {
     async fn create(&self) -> LanceIndex {
-        LanceIndex::create(&self.home, &self.space).await.expect("an index can be made")
+        LanceIndex::create(&self.home, &self.space)
+            .await
+            .expect("an index can be made")
     }
 
     async fn open(&self) -> StoreResult<Option<(LanceIndex, Vec<Segment>)>> {
@@ -46,7 +52,12 @@ impl Place {
             other => panic!("{why}: expected damage to be reported, got {other:?}"),
         }
         // What is damaged is made again beside it, and what was there before is gone then.
-        let before = self.home.current(&self.space).ok().flatten().map(|generation| generation.number);
+        let before = self
+            .home
+            .current(&self.space)
+            .ok()
+            .flatten()
+            .map(|generation| generation.number);
         let made = self.create().await;
         assert!(before.is_none_or(|before| made.generation.number > before));
         let (_, segments) = self.open().await.expect("opens").expect("is there");
@@ -61,7 +72,11 @@ fn rows_in(segments: &[Segment]) -> usize {
 fn page(name: &str, sections: u64, seed: u64) -> Vec<IndexRow> {
     (0..sections)
         .map(|number| {
-            let heading = if number == 0 { String::new() } else { format!("Part {number}") };
+            let heading = if number == 0 {
+                String::new()
+            } else {
+                format!("Part {number}")
+            };
             let mut made = row(name, &heading, &words(seed * 100 + number, 20));
             made.page_rows = u32::try_from(sections).expect("small");
             made.vector = (number != 1).then(|| vector(seed * 100 + number, DIMS));
@@ -71,7 +86,12 @@ fn page(name: &str, sections: u64, seed: u64) -> Vec<IndexRow> {
 }
 
 fn runtime<T>(test: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime").block_on(test)
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime")
+        .block_on(test)
 }
 
 #[test]
@@ -85,22 +105,39 @@ fn rows_come_back_as_they_went_in() {
         rows[2].trust = Trust::Untrusted;
         rows[2].text = "quotes ' \" and \0 and \n lines".to_owned();
         let pages = vec![slug("it-s/日本")];
-        index.replace_pages(pages.clone(), rows.clone()).await.expect("written");
+        index
+            .replace_pages(pages.clone(), rows.clone())
+            .await
+            .expect("written");
         rows.sort_by(|left, right| left.id.cmp(&right.id));
         assert_eq!(index.all_rows().await.expect("read"), rows);
 
         // A page that shrinks loses the rows it had, other pages lose none, and a repetition changes nothing.
         let other = page("other", 2, 2);
-        index.replace_pages(vec![slug("other")], other.clone()).await.expect("written");
+        index
+            .replace_pages(vec![slug("other")], other.clone())
+            .await
+            .expect("written");
         let smaller = page("it-s/日本", 1, 3);
         for _ in 0..2 {
-            index.replace_pages(pages.clone(), smaller.clone()).await.expect("written");
-            assert_eq!(index.all_rows().await.expect("read"), [smaller.clone(), other.clone()].concat());
+            index
+                .replace_pages(pages.clone(), smaller.clone())
+                .await
+                .expect("written");
+            assert_eq!(
+                index.all_rows().await.expect("read"),
+                [smaller.clone(), other.clone()].concat()
+            );
         }
-        index.replace_pages(pages, Vec::new()).await.expect("removed");
+        index
+            .replace_pages(pages, Vec::new())
+            .await
+            .expect("removed");
         assert_eq!(index.all_rows().await.expect("read"), other);
 
-        let stranger = index.replace_pages(vec![slug("other")], page("third", 1, 4)).await;
+        let stranger = index
+            .replace_pages(vec![slug("other")], page("third", 1, 4))
+            .await;
         assert!(matches!(stranger, Err(StoreError::BadRequest { .. })));
         let twice = [other.clone(), other].concat();
         let twice = index.replace_pages(vec![slug("other")], twice).await;
@@ -113,7 +150,13 @@ fn what_was_just_written_is_found_by_keyword_and_by_vector() {
     runtime(async {
         let place = place(16);
         let index = place.create().await;
-        assert!(index.search_terms("anything", 3).await.expect("no rows, no error").is_empty());
+        assert!(
+            index
+                .search_terms("anything", 3)
+                .await
+                .expect("no rows, no error")
+                .is_empty()
+        );
         let texts = [
             ("ja", "今日は成語しりとりをした", "しりとり"),
             ("zh", "今天玩成语接龙游戏", "成语接龙"),
@@ -125,12 +168,25 @@ fn what_was_just_written_is_found_by_keyword_and_by_vector() {
         for (number, (name, text, _)) in texts.iter().enumerate() {
             let mut made = row(name, "", text);
             made.vector = Some(vector(number as u64, DIMS));
-            index.replace_pages(vec![slug(name)], vec![made]).await.expect("written");
+            index
+                .replace_pages(vec![slug(name)], vec![made])
+                .await
+                .expect("written");
         }
         for (number, (name, _, query)) in texts.iter().enumerate() {
-            let found = index.search_terms(&segment::index_text(query), 1).await.expect("searched");
-            assert_eq!(found.first().map(|(id, _)| id.slug.as_str()), Some(*name), "{query}");
-            let found = index.search_vector(&vector(number as u64, DIMS), 2).await.expect("searched");
+            let found = index
+                .search_terms(&segment::index_text(query), 1)
+                .await
+                .expect("searched");
+            assert_eq!(
+                found.first().map(|(id, _)| id.slug.as_str()),
+                Some(*name),
+                "{query}"
+            );
+            let found = index
+                .search_vector(&vector(number as u64, DIMS), 2)
+                .await
+                .expect("searched");
             assert_eq!(found[0].0.slug.as_str(), *name);
             assert!((found[0].1 - 1.0).abs() < 1e-4, "{found:?}");
         }
@@ -147,8 +203,14 @@ fn a_section_without_a_vector_is_never_near_anything() {
         let place = place(16);
         let index = place.create().await;
         let rows = page("page", 3, 7);
-        index.replace_pages(vec![slug("page")], rows.clone()).await.expect("written");
-        let found = index.search_vector(&vector(9, DIMS), 10).await.expect("searched");
+        index
+            .replace_pages(vec![slug("page")], rows.clone())
+            .await
+            .expect("written");
+        let found = index
+            .search_vector(&vector(9, DIMS), 10)
+            .await
+            .expect("searched");
         assert_eq!(found.len(), 2);
         assert!(found.iter().all(|(id, _)| *id != rows[1].id));
     });
@@ -159,15 +221,24 @@ fn appending_to_a_finished_text_index_and_tidying_works() {
     runtime(async {
         let place = place(16);
         let index = place.create().await;
-        let pages: Vec<Slug> = (0..150).map(|number| slug(&format!("old-{number}"))).collect();
-        let rows = pages.iter().enumerate().flat_map(|(number, name)| page(name.as_str(), 2, number as u64)).collect();
+        let pages: Vec<Slug> = (0..150)
+            .map(|number| slug(&format!("old-{number}")))
+            .collect();
+        let rows = pages
+            .iter()
+            .enumerate()
+            .flat_map(|(number, name)| page(name.as_str(), 2, number as u64))
+            .collect();
         index.replace_pages(pages, rows).await.expect("written");
         index.maintain().await.expect("tidied");
         for number in 0..100 {
             let name = format!("new-{number}");
             let mut rows = page(&name, 1, 1_000 + number);
             rows[0].body_terms += format!(" unique{number}").as_str();
-            index.replace_pages(vec![slug(&name)], rows).await.expect("written");
+            index
+                .replace_pages(vec![slug(&name)], rows)
+                .await
+                .expect("written");
             if number % 10 == 9 {
                 index.maintain().await.expect("tidied");
             }
@@ -177,7 +248,10 @@ fn appending_to_a_finished_text_index_and_tidying_works() {
         assert!(stats.files <= 200, "{stats:?}");
         assert!(stats.unindexed_rows * 10 <= stats.rows, "{stats:?}");
         for number in [0, 55, 99] {
-            let found = index.search_terms(&format!("unique{number}"), 3).await.expect("searched");
+            let found = index
+                .search_terms(&format!("unique{number}"), 3)
+                .await
+                .expect("searched");
             assert_eq!(found.len(), 1);
             assert_eq!(found[0].0.slug.as_str(), format!("new-{number}"));
         }
@@ -191,13 +265,23 @@ fn damage_is_reported_and_never_believed() {
     runtime(async {
         let fill = async |place: &Place| {
             let index = place.create().await;
-            index.replace_pages(vec![slug("a"), slug("b")], [page("a", 3, 1), page("b", 2, 2)].concat()).await.expect("written");
+            index
+                .replace_pages(
+                    vec![slug("a"), slug("b")],
+                    [page("a", 3, 1), page("b", 2, 2)].concat(),
+                )
+                .await
+                .expect("written");
             index.generation.dir()
         };
 
         let place_a = place(16);
         fill(&place_a).await;
-        let current = place_a.home.space_dir(&place_a.space).expect("a directory").join("CURRENT");
+        let current = place_a
+            .home
+            .space_dir(&place_a.space)
+            .expect("a directory")
+            .join("CURRENT");
         for text in ["", "gen-77\n", "rubbish"] {
             std::fs::write(&current, text).expect("written");
             place_a.check_damaged(text).await;
@@ -207,16 +291,27 @@ fn damage_is_reported_and_never_believed() {
         place_a.check_damaged("no CURRENT").await;
 
         // The newest manifest or a data file, emptied or full of zeros, is what a power cut leaves behind.
-        for (folder, zeros) in [("_versions", false), ("_versions", true), ("data", false), ("data", true)] {
+        for (folder, zeros) in [
+            ("_versions", false),
+            ("_versions", true),
+            ("data", false),
+            ("data", true),
+        ] {
             let place = place(16);
             let dir = fill(&place).await.join("sections.lance").join(folder);
             for entry in std::fs::read_dir(&dir).expect("listed") {
                 let path = entry.expect("an entry").path();
                 let length = std::fs::metadata(&path).expect("a file").len();
-                let bytes = if zeros { vec![0; usize::try_from(length).expect("small")] } else { Vec::new() };
+                let bytes = if zeros {
+                    vec![0; usize::try_from(length).expect("small")]
+                } else {
+                    Vec::new()
+                };
                 std::fs::write(&path, bytes).expect("written");
             }
-            place.check_damaged(&format!("{folder}, zeros: {zeros}")).await;
+            place
+                .check_damaged(&format!("{folder}, zeros: {zeros}"))
+                .await;
         }
 
         let place_b = place(16);
@@ -234,16 +329,29 @@ fn a_batch_that_was_written_but_not_recorded_is_kept() {
     runtime(async {
         let place = place(0);
         let index = place.create().await;
-        let plain = |name: &str| IndexRow { vector: None, ..page(name, 1, 1).remove(0) };
-        index.replace_pages(vec![slug("a")], vec![plain("a")]).await.expect("written");
+        let plain = |name: &str| IndexRow {
+            vector: None,
+            ..page(name, 1, 1).remove(0)
+        };
+        index
+            .replace_pages(vec![slug("a")], vec![plain("a")])
+            .await
+            .expect("written");
         let check = index.generation.dir().join("CHECK");
         let older = std::fs::read(&check).expect("read");
-        index.replace_pages(vec![slug("b")], vec![plain("b")]).await.expect("written");
+        index
+            .replace_pages(vec![slug("b")], vec![plain("b")])
+            .await
+            .expect("written");
         let newer = std::fs::read(&check).expect("read");
         std::fs::write(&check, &older).expect("written");
         let (_, segments) = place.open().await.expect("opens").expect("is there");
         assert_eq!(rows_in(&segments), 2);
-        assert_eq!(std::fs::read(&check).expect("read"), newer, "opening records what is there");
+        assert_eq!(
+            std::fs::read(&check).expect("read"),
+            newer,
+            "opening records what is there"
+        );
     });
 }
 
@@ -252,20 +360,36 @@ fn a_rebuild_serves_only_when_it_is_switched_to() {
     runtime(async {
         let place = place(16);
         let index = place.create().await;
-        index.replace_pages(vec![slug("a")], page("a", 1, 1)).await.expect("written");
-        let (staged, segments) = LanceIndex::stage(&place.home, &place.space).await.expect("staged");
+        index
+            .replace_pages(vec![slug("a")], page("a", 1, 1))
+            .await
+            .expect("written");
+        let (staged, segments) = LanceIndex::stage(&place.home, &place.space)
+            .await
+            .expect("staged");
         assert_eq!(rows_in(&segments), 0);
-        staged.replace_pages(vec![slug("b")], page("b", 2, 2)).await.expect("written");
+        staged
+            .replace_pages(vec![slug("b")], page("b", 2, 2))
+            .await
+            .expect("written");
         drop(staged);
         let (_, serving) = place.open().await.expect("opens").expect("is there");
         assert_eq!(rows_in(&serving), 1);
-        let (staged, segments) = LanceIndex::stage(&place.home, &place.space).await.expect("staged");
+        let (staged, segments) = LanceIndex::stage(&place.home, &place.space)
+            .await
+            .expect("staged");
         assert_eq!(rows_in(&segments), 2, "an interrupted rebuild goes on");
         staged.promote().expect("switched");
         let (_, serving) = place.open().await.expect("opens").expect("is there");
         assert_eq!(rows_in(&serving), 2);
-        assert!(!index.generation.dir().exists(), "the old generation is gone");
-        assert_eq!(place.home.spaces().expect("listed"), std::slice::from_ref(&place.space));
+        assert!(
+            !index.generation.dir().exists(),
+            "the old generation is gone"
+        );
+        assert_eq!(
+            place.home.spaces().expect("listed"),
+            std::slice::from_ref(&place.space)
+        );
     });
 }
 
@@ -274,11 +398,21 @@ fn a_reader_writes_nothing() {
     runtime(async {
         let place = place(16);
         place.create().await;
-        let (reader, _) =
-            LanceIndex::open(&place.home, &place.space, false).await.expect("opens").expect("is there");
+        let (reader, _) = LanceIndex::open(&place.home, &place.space, false)
+            .await
+            .expect("opens")
+            .expect("is there");
         let refused = reader.replace_pages(vec![slug("a")], page("a", 1, 1)).await;
         assert!(matches!(refused, Err(StoreError::BadRequest { .. })));
-        assert!(matches!(reader.maintain().await, Err(StoreError::BadRequest { .. })));
-        assert!(LanceIndex::open(&place.home, &space(8), true).await.expect("no error").is_none());
+        assert!(matches!(
+            reader.maintain().await,
+            Err(StoreError::BadRequest { .. })
+        ));
+        assert!(
+            LanceIndex::open(&place.home, &space(8), true)
+                .await
+                .expect("no error")
+                .is_none()
+        );
     });
 }

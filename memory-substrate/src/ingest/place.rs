@@ -37,8 +37,11 @@ pub(super) fn place(
     let mut report = Vec::with_capacity(total);
     let mut files = files.into_iter().peekable();
     while files.peek().is_some() {
-        let mut batch: Vec<Planned> =
-            files.by_ref().take(BATCH).map(|file| plan(ingester, file, options, &mut names)).collect();
+        let mut batch: Vec<Planned> = files
+            .by_ref()
+            .take(BATCH)
+            .map(|file| plan(ingester, file, options, &mut names))
+            .collect();
         if !options.dry_run {
             record(ingester, &batch, options)?;
         }
@@ -47,7 +50,11 @@ pub(super) fn place(
                 write(ingester, planned)?;
             }
             done += 1;
-            progress(IngestProgress { done, total, name: &planned.page.original_name });
+            progress(IngestProgress {
+                done,
+                total,
+                name: &planned.page.original_name,
+            });
         }
         report.extend(batch.into_iter().map(|planned| planned.page));
     }
@@ -66,21 +73,33 @@ struct Names {
 
 impl Names {
     fn new(map: &PageMap, origins: &[PageOrigin]) -> Self {
-        let mut existing: HashMap<Slug, String> =
-            map.files.iter().map(|(slug, file)| (slug.clone(), file.path.clone())).collect();
+        let mut existing: HashMap<Slug, String> = map
+            .files
+            .iter()
+            .map(|(slug, file)| (slug.clone(), file.path.clone()))
+            .collect();
         for origin in origins {
             if let Some(name) = existing.get_mut(&origin.slug) {
                 name.clone_from(&origin.original_name);
             }
         }
-        let ingested =
-            origins.iter().map(|origin| (origin.original_name.clone(), origin.slug.clone())).collect();
-        Self { ingested, existing, given: BTreeSet::new() }
+        let ingested = origins
+            .iter()
+            .map(|origin| (origin.original_name.clone(), origin.slug.clone()))
+            .collect();
+        Self {
+            ingested,
+            existing,
+            given: BTreeSet::new(),
+        }
     }
 
     /// Returns the slug for a file. `is_same` tells whether a page has the file's very bytes.
     fn slug_for(&mut self, name: &str, wanted: &Slug, is_same: impl Fn(&Slug) -> bool) -> Slug {
-        let before = self.ingested.get(name).filter(|slug| !self.given.contains(*slug));
+        let before = self
+            .ingested
+            .get(name)
+            .filter(|slug| !self.given.contains(*slug));
         let slug = match before {
             Some(slug) => slug.clone(),
             None if self.is_free_for(wanted, name) => wanted.clone(),
@@ -110,8 +129,17 @@ struct Write {
     expected: Expected,
 }
 
-fn plan(ingester: &Ingester, file: SourceFile, options: IngestOptions, names: &mut Names) -> Planned {
-    let SourceFile { name, wanted, content } = file;
+fn plan(
+    ingester: &Ingester,
+    file: SourceFile,
+    options: IngestOptions,
+    names: &mut Names,
+) -> Planned {
+    let SourceFile {
+        name,
+        wanted,
+        content,
+    } = file;
     let mut page = IngestedPage {
         slug: None,
         original_name: name,
@@ -131,7 +159,9 @@ fn plan(ingester: &Ingester, file: SourceFile, options: IngestOptions, names: &m
     let is_same = |slug: &Slug| matches!(ingester.pages.read_blocking(slug), Ok(Some(there)) if there.hash == hash);
     let slug = names.slug_for(&page.original_name, &wanted, is_same);
     if slug != wanted {
-        page.warnings.push(format!("another page is named `{wanted}`, this one is `{slug}`"));
+        page.warnings.push(format!(
+            "another page is named `{wanted}`, this one is `{slug}`"
+        ));
     }
     page.faults = Page::parse_bytes(&slug, &bytes).faults;
     page.slug = Some(slug.clone());
@@ -144,7 +174,10 @@ fn plan(ingester: &Ingester, file: SourceFile, options: IngestOptions, names: &m
         Ok(Some(there)) if options.overwrite => Some(Expected::Hash(there.hash)),
         Ok(Some(_)) => {
             page.action = IngestAction::SkippedExists;
-            page.warnings.push("another version of this page is there and was kept; overwrite to replace it".to_owned());
+            page.warnings.push(
+                "another version of this page is there and was kept; overwrite to replace it"
+                    .to_owned(),
+            );
             None
         }
         Err(error) => {
@@ -154,7 +187,11 @@ fn plan(ingester: &Ingester, file: SourceFile, options: IngestOptions, names: &m
     };
     let write = expected.map(|expected| {
         page.action = IngestAction::Written;
-        Write { slug, bytes, expected }
+        Write {
+            slug,
+            bytes,
+            expected,
+        }
     });
     Planned { page, write }
 }
@@ -166,7 +203,10 @@ fn usable(content: Content) -> Result<Vec<u8>, String> {
         Content::File(path) => read(&path).map_err(|error| error.to_string())?,
     };
     if bytes.len() > LARGEST_BYTES {
-        return Err(format!("the text has {} bytes, a page may have {LARGEST_BYTES}", bytes.len()));
+        return Err(format!(
+            "the text has {} bytes, a page may have {LARGEST_BYTES}",
+            bytes.len()
+        ));
     }
     match bytes.iter().position(|byte| *byte == 0) {
         Some(position) => Err(format!("it is not text: byte {position} is zero")),
@@ -191,18 +231,33 @@ fn record(ingester: &Ingester, batch: &[Planned], options: IngestOptions) -> Sub
     let origin_of = |planned: &Planned| {
         let slug = planned.write.as_ref()?.slug.clone();
         let original_name = planned.page.original_name.clone();
-        Some(PageOrigin { slug, original_name, origin: options.origin, authority: options.authority, at })
+        Some(PageOrigin {
+            slug,
+            original_name,
+            origin: options.origin,
+            authority: options.authority,
+            at,
+        })
     };
     let origins: Vec<PageOrigin> = batch.iter().filter_map(origin_of).collect();
     if !origins.is_empty() {
-        ingester.state.write_blocking(|transaction| origins::put(transaction, &origins))?;
+        ingester
+            .state
+            .write_blocking(|transaction| origins::put(transaction, &origins))?;
     }
     Ok(())
 }
 
 /// Writes a page. Only trouble that every further page would have too is an error.
 fn write(ingester: &Ingester, planned: &mut Planned) -> SubstrateResult<()> {
-    let Some(Write { slug, bytes, expected }) = planned.write.take() else { return Ok(()) };
+    let Some(Write {
+        slug,
+        bytes,
+        expected,
+    }) = planned.write.take()
+    else {
+        return Ok(());
+    };
     match ingester.pages.write_blocking(&slug, &bytes, &expected) {
         Ok(_) => Ok(()),
         Err(error @ (StoreError::Conflict { .. } | StoreError::BadRequest { .. })) => {

@@ -46,11 +46,17 @@ pub(super) fn find(source: &IngestSource) -> SubstrateResult<Found> {
         IngestSource::MemoryFolder(folder) => {
             let concepts = folder.join("concepts");
             // A folder may hold only views or only a knowledge base.
-            if folder.is_dir() && !concepts.exists() { Ok(Found::default()) } else { walk(&concepts) }
+            if folder.is_dir() && !concepts.exists() {
+                Ok(Found::default())
+            } else {
+                walk(&concepts)
+            }
         }
         IngestSource::File(path) => {
             let metadata = std::fs::metadata(path).map_err(SubstrateError::io("read", path))?;
-            let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+            let name = path
+                .file_name()
+                .map(|name| name.to_string_lossy().into_owned());
             match name {
                 Some(name) if metadata.is_file() => Ok(Found {
                     files: vec![SourceFile {
@@ -60,16 +66,27 @@ pub(super) fn find(source: &IngestSource) -> SubstrateResult<Found> {
                     }],
                     ..Found::default()
                 }),
-                _ => Err(SubstrateError::Refused { reason: format!("`{}` is not a file", path.display()) }),
+                _ => Err(SubstrateError::Refused {
+                    reason: format!("`{}` is not a file", path.display()),
+                }),
             }
         }
         IngestSource::Text { name, text } => {
             let wanted = Slug::parse(name).unwrap_or_else(|_| Slug::from_title(name));
             if wanted.is_reserved() {
-                return Err(SubstrateError::Refused { reason: format!("no page may be named `{wanted}`") });
+                return Err(SubstrateError::Refused {
+                    reason: format!("no page may be named `{wanted}`"),
+                });
             }
             let content = Content::Bytes(text.clone().into_bytes());
-            Ok(Found { files: vec![SourceFile { name: name.clone(), wanted, content }], ..Found::default() })
+            Ok(Found {
+                files: vec![SourceFile {
+                    name: name.clone(),
+                    wanted,
+                    content,
+                }],
+                ..Found::default()
+            })
         }
     }
 }
@@ -79,10 +96,16 @@ pub(super) fn find(source: &IngestSource) -> SubstrateResult<Found> {
 fn walk(folder: &Path) -> SubstrateResult<Found> {
     let metadata = std::fs::metadata(folder).map_err(SubstrateError::io("read", folder))?;
     if !metadata.is_dir() {
-        return Err(SubstrateError::Refused { reason: format!("`{}` is not a folder", folder.display()) });
+        return Err(SubstrateError::Refused {
+            reason: format!("`{}` is not a folder", folder.display()),
+        });
     }
     let mut found = Found::default();
-    let walk = ignore::WalkBuilder::new(folder).standard_filters(false).hidden(true).follow_links(false).build();
+    let walk = ignore::WalkBuilder::new(folder)
+        .standard_filters(false)
+        .hidden(true)
+        .follow_links(false)
+        .build();
     for entry in walk {
         let entry = match entry {
             Ok(entry) => entry,
@@ -91,7 +114,9 @@ fn walk(folder: &Path) -> SubstrateResult<Found> {
                 continue;
             }
         };
-        let Some(kind) = entry.file_type().filter(|kind| !kind.is_dir()) else { continue };
+        let Some(kind) = entry.file_type().filter(|kind| !kind.is_dir()) else {
+            continue;
+        };
         let name = relative_name(entry.path(), folder);
         let is_page = kind.is_file() && name.rsplit('/').next().is_some_and(is_page_name);
         if is_page {
@@ -104,7 +129,9 @@ fn walk(folder: &Path) -> SubstrateResult<Found> {
             found.other_files += 1;
         }
     }
-    found.files.sort_by(|left, right| left.name.cmp(&right.name));
+    found
+        .files
+        .sort_by(|left, right| left.name.cmp(&right.name));
     Ok(found)
 }
 
@@ -129,6 +156,9 @@ fn unusable(error: &ignore::Error, folder: &Path) -> IngestedPage {
 
 fn relative_name(path: &Path, folder: &Path) -> String {
     let relative = path.strip_prefix(folder).unwrap_or(path);
-    let parts: Vec<_> = relative.components().map(|part| part.as_os_str().to_string_lossy()).collect();
+    let parts: Vec<_> = relative
+        .components()
+        .map(|part| part.as_os_str().to_string_lossy())
+        .collect();
     parts.join("/")
 }

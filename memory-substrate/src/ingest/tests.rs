@@ -20,45 +20,73 @@ impl Place {
     fn new() -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let id = AssistantId::new("kiwi").expect("a good name");
-        let workspace =
-            Workspace::create(&folder.path().join("home"), &id, "", Arc::new(RealFs)).expect("create");
+        let workspace = Workspace::create(&folder.path().join("home"), &id, "", Arc::new(RealFs))
+            .expect("create");
         let clock = Arc::new(ManualClock::at(Timestamp::from_millis(5)));
         let state = SqliteState::open(&workspace.state_path(), clock.as_ref()).expect("open");
         let pages = FilePages::new(Arc::new(RealFs), workspace.concepts_dir());
-        Self { folder, ingester: Ingester::new(workspace, pages, Arc::new(state), clock) }
+        Self {
+            folder,
+            ingester: Ingester::new(workspace, pages, Arc::new(state), clock),
+        }
     }
 
     fn file(&self, path: &str, bytes: impl AsRef<[u8]>) {
-        RealFs.write(&self.folder.path().join(path), bytes.as_ref()).expect("write");
+        RealFs
+            .write(&self.folder.path().join(path), bytes.as_ref())
+            .expect("write");
     }
 
     fn run(&self, source: &IngestSource, options: IngestOptions) -> IngestReport {
-        self.ingester.run(source, options, &mut |_| {}).expect("the source can be used")
+        self.ingester
+            .run(source, options, &mut |_| {})
+            .expect("the source can be used")
     }
 
     fn vault(&self) -> IngestReport {
-        self.run(&IngestSource::Folder(self.folder.path().join("vault")), IngestOptions::default())
+        self.run(
+            &IngestSource::Folder(self.folder.path().join("vault")),
+            IngestOptions::default(),
+        )
     }
 
     fn page(&self, slug: &str) -> Option<Vec<u8>> {
         let slug = Slug::parse(slug).expect("a slug");
-        self.ingester.pages.read_blocking(&slug).expect("read").map(|page| page.bytes)
+        self.ingester
+            .pages
+            .read_blocking(&slug)
+            .expect("read")
+            .map(|page| page.bytes)
     }
 
     fn slugs(&self) -> Vec<String> {
-        self.ingester.pages.scan().expect("scan").files.into_keys().map(|slug| slug.to_string()).collect()
+        self.ingester
+            .pages
+            .scan()
+            .expect("scan")
+            .files
+            .into_keys()
+            .map(|slug| slug.to_string())
+            .collect()
     }
 }
 
 fn slug_of<'a>(report: &'a IngestReport, name: &str) -> &'a str {
-    let page = report.pages.iter().find(|page| page.original_name == name).expect("the file is in the report");
+    let page = report
+        .pages
+        .iter()
+        .find(|page| page.original_name == name)
+        .expect("the file is in the report");
     page.slug.as_ref().expect("it has a name").as_str()
 }
 
 #[test]
 fn a_vault_is_taken_in_byte_for_byte_and_a_second_run_changes_nothing() {
     let place = Place::new();
-    place.file("vault/Projects/Kiwi Plan.md", "\u{feff}---\r\ntitle: no\r\n---\r\n# Plan\r\n");
+    place.file(
+        "vault/Projects/Kiwi Plan.md",
+        "\u{feff}---\r\ntitle: no\r\n---\r\n# Plan\r\n",
+    );
     place.file("vault/大语言模型概述.md", "甲");
     place.file("vault/断路器自动恢复.md", "乙");
     place.file("vault/.obsidian/workspace.md", "x");
@@ -66,9 +94,18 @@ fn a_vault_is_taken_in_byte_for_byte_and_a_second_run_changes_nothing() {
     place.file("vault/.gitignore", "*.md\n");
     place.file("vault/image.png", "x");
     let report = place.vault();
-    assert_eq!((report.written, report.invalid, report.other_files), (3, 0, 1));
-    assert_eq!(place.page("projects/kiwi-plan").expect("there"), "\u{feff}---\r\ntitle: no\r\n---\r\n# Plan\r\n".as_bytes());
-    assert_eq!(place.page("大语言模型概述").expect("there"), "甲".as_bytes());
+    assert_eq!(
+        (report.written, report.invalid, report.other_files),
+        (3, 0, 1)
+    );
+    assert_eq!(
+        place.page("projects/kiwi-plan").expect("there"),
+        "\u{feff}---\r\ntitle: no\r\n---\r\n# Plan\r\n".as_bytes()
+    );
+    assert_eq!(
+        place.page("大语言模型概述").expect("there"),
+        "甲".as_bytes()
+    );
     let again = place.vault();
     assert_eq!((again.written, again.unchanged, again.skipped), (0, 3, 0));
     assert_eq!(place.slugs().len(), 3);
@@ -98,12 +135,32 @@ fn bad_files_cost_only_themselves() {
         .filter(|page| !page.faults.is_empty())
         .map(|page| page.original_name.as_str())
         .collect();
-    assert_eq!(faulty, ["italic.md", "item.md", "latin.md", "rule.md", "windows.md"]);
-    let latin = report.pages.iter().find(|page| page.original_name == "latin.md").expect("reported");
-    assert_eq!((latin.faults[0].kind, latin.faults[0].column), (FaultKind::InvalidUtf8, 4));
+    assert_eq!(
+        faulty,
+        ["italic.md", "item.md", "latin.md", "rule.md", "windows.md"]
+    );
+    let latin = report
+        .pages
+        .iter()
+        .find(|page| page.original_name == "latin.md")
+        .expect("reported");
+    assert_eq!(
+        (latin.faults[0].kind, latin.faults[0].column),
+        (FaultKind::InvalidUtf8, 4)
+    );
     assert_eq!(place.page("latin").expect("there"), b"caf\xe9");
-    let picture = report.pages.iter().find(|page| page.original_name == "picture.md").expect("reported");
-    assert!(picture.error.as_ref().is_some_and(|error| error.contains("not text")), "{picture:?}");
+    let picture = report
+        .pages
+        .iter()
+        .find(|page| page.original_name == "picture.md")
+        .expect("reported");
+    assert!(
+        picture
+            .error
+            .as_ref()
+            .is_some_and(|error| error.contains("not text")),
+        "{picture:?}"
+    );
 }
 
 #[test]
@@ -128,13 +185,25 @@ fn names_that_collide_get_the_same_suffix_every_time() {
 #[test]
 fn a_different_page_is_never_overwritten() {
     let place = Place::new();
-    place.file("home/assistants/kiwi/memory/concepts/kiwi.md", "the owner's own");
+    place.file(
+        "home/assistants/kiwi/memory/concepts/kiwi.md",
+        "the owner's own",
+    );
     place.file("vault/Kiwi!.md", "another");
-    let options = IngestOptions { overwrite: true, ..IngestOptions::default() };
-    let report = place.run(&IngestSource::Folder(place.folder.path().join("vault")), options);
+    let options = IngestOptions {
+        overwrite: true,
+        ..IngestOptions::default()
+    };
+    let report = place.run(
+        &IngestSource::Folder(place.folder.path().join("vault")),
+        options,
+    );
     assert_ne!(slug_of(&report, "Kiwi!.md"), "kiwi");
     assert_eq!(place.page("kiwi").expect("there"), b"the owner's own");
-    assert_eq!(place.page(slug_of(&report, "Kiwi!.md")).expect("there"), b"another");
+    assert_eq!(
+        place.page(slug_of(&report, "Kiwi!.md")).expect("there"),
+        b"another"
+    );
 }
 
 #[test]
@@ -146,8 +215,14 @@ fn another_version_is_kept_unless_overwriting_is_asked_for() {
     let report = place.vault();
     assert_eq!((report.skipped, report.written), (1, 0));
     assert_eq!(place.page("kiwi").expect("there"), b"one");
-    let options = IngestOptions { overwrite: true, ..IngestOptions::default() };
-    let report = place.run(&IngestSource::Folder(place.folder.path().join("vault")), options);
+    let options = IngestOptions {
+        overwrite: true,
+        ..IngestOptions::default()
+    };
+    let report = place.run(
+        &IngestSource::Folder(place.folder.path().join("vault")),
+        options,
+    );
     assert_eq!(report.written, 1);
     assert_eq!(place.page("kiwi").expect("there"), b"two");
 }
@@ -156,8 +231,14 @@ fn another_version_is_kept_unless_overwriting_is_asked_for() {
 fn a_dry_run_tells_and_does_nothing() {
     let place = Place::new();
     place.file("vault/kiwi.md", "one");
-    let options = IngestOptions { dry_run: true, ..IngestOptions::default() };
-    let report = place.run(&IngestSource::Folder(place.folder.path().join("vault")), options);
+    let options = IngestOptions {
+        dry_run: true,
+        ..IngestOptions::default()
+    };
+    let report = place.run(
+        &IngestSource::Folder(place.folder.path().join("vault")),
+        options,
+    );
     assert_eq!((report.written, report.dry_run), (1, true));
     assert!(place.slugs().is_empty());
 }
@@ -166,8 +247,14 @@ fn a_dry_run_tells_and_does_nothing() {
 async fn how_pages_came_in_is_recorded_with_their_old_names() {
     let place = Place::new();
     place.file("vault/Fruit/Kiwi!.md", "one");
-    let options = IngestOptions { origin: Origin::Import, ..IngestOptions::default() };
-    place.run(&IngestSource::Folder(place.folder.path().join("vault")), options);
+    let options = IngestOptions {
+        origin: Origin::Import,
+        ..IngestOptions::default()
+    };
+    place.run(
+        &IngestSource::Folder(place.folder.path().join("vault")),
+        options,
+    );
     let expected = PageOrigin {
         slug: Slug::parse("fruit/kiwi").expect("a slug"),
         original_name: "Fruit/Kiwi!.md".to_owned(),
@@ -175,11 +262,21 @@ async fn how_pages_came_in_is_recorded_with_their_old_names() {
         authority: Authority::Owner,
         at: Timestamp::from_millis(5),
     };
-    assert_eq!(place.ingester.state.page_origins().await.expect("read"), [expected]);
-    let nobody = IngestOptions { origin: Origin::Import, authority: Authority::None, ..IngestOptions::default() };
+    assert_eq!(
+        place.ingester.state.page_origins().await.expect("read"),
+        [expected]
+    );
+    let nobody = IngestOptions {
+        origin: Origin::Import,
+        authority: Authority::None,
+        ..IngestOptions::default()
+    };
     let source = IngestSource::Folder(place.folder.path().join("vault"));
     let refused = place.ingester.run(&source, nobody, &mut |_| {});
-    assert!(matches!(refused, Err(SubstrateError::Refused { .. })), "{refused:?}");
+    assert!(
+        matches!(refused, Err(SubstrateError::Refused { .. })),
+        "{refused:?}"
+    );
 }
 
 #[tokio::test]
@@ -193,11 +290,19 @@ async fn a_run_that_was_cut_off_is_completed_under_the_same_names() {
     clean.vault();
     // What a crash leaves after the origins were recorded and before any page was written.
     let origins = clean.ingester.state.page_origins().await.expect("read");
-    place.ingester.state.put_page_origins(origins.clone()).await.expect("put");
+    place
+        .ingester
+        .state
+        .put_page_origins(origins.clone())
+        .await
+        .expect("put");
     let report = place.vault();
     assert_eq!(report.written, 2);
     assert_eq!(place.slugs(), clean.slugs());
-    assert_eq!(place.ingester.state.page_origins().await.expect("read"), origins);
+    assert_eq!(
+        place.ingester.state.page_origins().await.expect("read"),
+        origins
+    );
 }
 
 #[test]
@@ -222,13 +327,25 @@ fn a_page_in_a_reserved_folder_is_placed_elsewhere() {
 #[test]
 fn a_text_is_named_by_slug_or_title() {
     let place = Place::new();
-    let text = |name: &str| IngestSource::Text { name: name.to_owned(), text: "x".to_owned() };
+    let text = |name: &str| IngestSource::Text {
+        name: name.to_owned(),
+        text: "x".to_owned(),
+    };
     let options = IngestOptions::default();
-    assert_eq!(slug_of(&place.run(&text("people/ada"), options), "people/ada"), "people/ada");
+    assert_eq!(
+        slug_of(&place.run(&text("people/ada"), options), "people/ada"),
+        "people/ada"
+    );
     let title = "Coupon Enable/Disable Feature";
-    assert_eq!(slug_of(&place.run(&text(title), options), title), "coupon-enable-disable-feature");
+    assert_eq!(
+        slug_of(&place.run(&text(title), options), title),
+        "coupon-enable-disable-feature"
+    );
     let reserved = place.ingester.run(&text("skills/x"), options, &mut |_| {});
-    assert!(matches!(reserved, Err(SubstrateError::Refused { .. })), "{reserved:?}");
+    assert!(
+        matches!(reserved, Err(SubstrateError::Refused { .. })),
+        "{reserved:?}"
+    );
 }
 
 #[test]
@@ -239,21 +356,41 @@ fn a_file_is_taken_in_by_its_own_name() {
     let report = place.run(&IngestSource::File(path), IngestOptions::default());
     assert_eq!(slug_of(&report, "Kiwi Plan.md"), "kiwi-plan");
     let missing = IngestSource::File(place.folder.path().join("none.md"));
-    assert!(place.ingester.run(&missing, IngestOptions::default(), &mut |_| {}).is_err());
+    assert!(
+        place
+            .ingester
+            .run(&missing, IngestOptions::default(), &mut |_| {})
+            .is_err()
+    );
     let folder = IngestSource::File(place.folder.path().join("notes"));
-    assert!(place.ingester.run(&folder, IngestOptions::default(), &mut |_| {}).is_err());
+    assert!(
+        place
+            .ingester
+            .run(&folder, IngestOptions::default(), &mut |_| {})
+            .is_err()
+    );
 }
 
 #[test]
 fn a_memory_folder_brings_its_views_and_knowledge_base() {
     let place = Place::new();
-    for path in ["concepts/a.md", "essentials.md", "core-pages.md", "buffer.md", "pkb/topics/b.md", "pkb/c.txt"] {
+    for path in [
+        "concepts/a.md",
+        "essentials.md",
+        "core-pages.md",
+        "buffer.md",
+        "pkb/topics/b.md",
+        "pkb/c.txt",
+    ] {
         place.file(&format!("corpus/{path}"), path);
     }
     let corpus = IngestSource::MemoryFolder(place.folder.path().join("corpus"));
     let report = place.run(&corpus, IngestOptions::default());
     let placed: Vec<&str> = report.files.iter().map(|file| file.path.as_str()).collect();
-    assert_eq!(placed, ["core-pages.md", "essentials.md", "pkb/topics/b.md"]);
+    assert_eq!(
+        placed,
+        ["core-pages.md", "essentials.md", "pkb/topics/b.md"]
+    );
     assert_eq!((report.written, report.pages.len()), (4, 1));
     let memory = place.ingester.workspace.memory_dir();
     let read = |path: &str| std::fs::read_to_string(memory.join(path)).expect("placed");
@@ -263,7 +400,11 @@ fn a_memory_folder_brings_its_views_and_knowledge_base() {
     let again = place.run(&corpus, IngestOptions::default());
     assert_eq!((again.unchanged, again.skipped), (3, 1));
     assert_eq!(read("essentials.md"), "edited");
-    let untrusted = IngestOptions { origin: Origin::Import, overwrite: true, ..IngestOptions::default() };
+    let untrusted = IngestOptions {
+        origin: Origin::Import,
+        overwrite: true,
+        ..IngestOptions::default()
+    };
     let refused = place.run(&corpus, untrusted);
     assert_eq!(refused.invalid, 3);
     assert_eq!(read("essentials.md"), "edited");
@@ -279,7 +420,9 @@ fn progress_reaches_the_total() {
     let source = IngestSource::Folder(place.folder.path().join("vault"));
     let report = place
         .ingester
-        .run(&source, IngestOptions::default(), &mut |progress| last = (progress.done, progress.total))
+        .run(&source, IngestOptions::default(), &mut |progress| {
+            last = (progress.done, progress.total);
+        })
         .expect("run");
     assert_eq!((last, report.written), ((450, 450), 450));
 }

@@ -23,19 +23,34 @@ pub(super) fn place(
     trust: Trust,
     report: &mut IngestReport,
 ) -> SubstrateResult<()> {
-    let mut names: Vec<String> =
-        VIEWS.into_iter().filter(|name| is_plain_file(&folder.join(name))).map(str::to_owned).collect();
+    let mut names: Vec<String> = VIEWS
+        .into_iter()
+        .filter(|name| is_plain_file(&folder.join(name)))
+        .map(str::to_owned)
+        .collect();
     let pkb = folder.join("pkb");
     if pkb.is_dir() {
-        for entry in ignore::WalkBuilder::new(&pkb).standard_filters(false).hidden(true).follow_links(false).build() {
+        for entry in ignore::WalkBuilder::new(&pkb)
+            .standard_filters(false)
+            .hidden(true)
+            .follow_links(false)
+            .build()
+        {
             let Ok(entry) = entry else {
                 report.other_files += 1;
                 continue;
             };
-            let relative = entry.path().strip_prefix(folder).unwrap_or(entry.path()).to_str().map(str::to_owned);
+            let relative = entry
+                .path()
+                .strip_prefix(folder)
+                .unwrap_or(entry.path())
+                .to_str()
+                .map(str::to_owned);
             match (entry.file_type(), relative) {
                 (Some(kind), _) if kind.is_dir() => {}
-                (Some(kind), Some(name)) if kind.is_file() && is_page_name(file_name(&name)) => names.push(name),
+                (Some(kind), Some(name)) if kind.is_file() && is_page_name(file_name(&name)) => {
+                    names.push(name);
+                }
                 _ => report.other_files += 1,
             }
         }
@@ -55,9 +70,15 @@ fn place_one(
     options: IngestOptions,
     trust: Trust,
 ) -> SubstrateResult<PlacedFile> {
-    let invalid = |error: String| PlacedFile { path: name.to_owned(), action: IngestAction::Invalid, error: Some(error) };
+    let invalid = |error: String| PlacedFile {
+        path: name.to_owned(),
+        action: IngestAction::Invalid,
+        error: Some(error),
+    };
     if trust != Trust::Trusted {
-        return Ok(invalid("only trusted text may become a view or part of the knowledge base".to_owned()));
+        return Ok(invalid(
+            "only trusted text may become a view or part of the knowledge base".to_owned(),
+        ));
     }
     let bytes = match std::fs::read(folder.join(name)) {
         Ok(bytes) => bytes,
@@ -79,9 +100,14 @@ fn place_one(
         _ => IngestAction::Written,
     };
     if action == IngestAction::Written && !options.dry_run {
-        fs.write(&target, &bytes).map_err(SubstrateError::io("write", &target))?;
+        fs.write(&target, &bytes)
+            .map_err(SubstrateError::io("write", &target))?;
     }
-    Ok(PlacedFile { path: name.to_owned(), action, error: None })
+    Ok(PlacedFile {
+        path: name.to_owned(),
+        action,
+        error: None,
+    })
 }
 
 fn is_plain_file(path: &Path) -> bool {

@@ -33,7 +33,10 @@ pub(super) struct Source {
 impl Source {
     /// Returns the source of a file that nobody ingested.
     pub(super) const fn own_file() -> Self {
-        Self { original_name: None, trust: Trust::Trusted }
+        Self {
+            original_name: None,
+            trust: Trust::Trusted,
+        }
     }
 }
 
@@ -57,39 +60,88 @@ struct Parsed {
 struct ParsedSection(String, u32, u32, String, String, u64);
 
 /// Returns the entry of a file, from its bytes.
-pub(super) fn parse(slug: &Slug, file: &PageFile, bytes: &[u8], source: &Source, checked_ms: i64) -> IndexedPage {
+pub(super) fn parse(
+    slug: &Slug,
+    file: &PageFile,
+    bytes: &[u8],
+    source: &Source,
+    checked_ms: i64,
+) -> IndexedPage {
     let page = Page::parse_bytes(slug, bytes);
     let names = page.names();
     let sections = page.sections.iter().map(|section| {
-        let SectionId { heading, occurrence, chunk, .. } = section.id.clone();
+        let SectionId {
+            heading,
+            occurrence,
+            chunk,
+            ..
+        } = section.id.clone();
         let bytes = section.body.len() as u64;
-        ParsedSection(heading, occurrence, chunk, section.heading.clone(), section.hash.clone(), bytes)
+        ParsedSection(
+            heading,
+            occurrence,
+            chunk,
+            section.heading.clone(),
+            section.hash.clone(),
+            bytes,
+        )
     });
     let parsed = Parsed {
         by: PARSED_BY.to_owned(),
         given: names.title.is_some(),
         summary: page.frontmatter.summary().and_then(one_line),
         aliases: names.aliases,
-        channel: page.frontmatter.channel().map(Channel::parse).unwrap_or_default(),
+        channel: page
+            .frontmatter
+            .channel()
+            .map(Channel::parse)
+            .unwrap_or_default(),
         dated: page.frontmatter.origin_date().map(Timestamp::from_millis),
         sections: sections.collect(),
-        links: page.links.iter().map(|link| Link { range: None, ..link.clone() }).collect(),
+        links: page
+            .links
+            .iter()
+            .map(|link| Link {
+                range: None,
+                ..link.clone()
+            })
+            .collect(),
         faults: page.faults.clone(),
         title: page.title,
     };
-    let stamp = PageFile { bytes: bytes.len() as u64, ..file.clone() };
+    let stamp = PageFile {
+        bytes: bytes.len() as u64,
+        ..file.clone()
+    };
     complete(slug, &stamp, hash_bytes(bytes), parsed, source, checked_ms)
 }
 
 /// Returns the entry of a cached row, or `None` when the row was made by another parser.
-pub(super) fn revive(row: CachedPage, slug: &Slug, file: &PageFile, source: &Source) -> Option<IndexedPage> {
+pub(super) fn revive(
+    row: CachedPage,
+    slug: &Slug,
+    file: &PageFile,
+    source: &Source,
+) -> Option<IndexedPage> {
     let parsed: Parsed = serde_json::from_str(&row.meta).ok()?;
     (parsed.by == PARSED_BY).then(|| complete(slug, file, row.hash, parsed, source, row.checked_ms))
 }
 
 /// Returns the entry of a file whose bytes are those of an entry already made.
-pub(super) fn again(page: &IndexedPage, file: &PageFile, source: &Source, checked_ms: i64) -> IndexedPage {
-    complete(&page.slug, file, page.hash.clone(), parsed_of(page), source, checked_ms)
+pub(super) fn again(
+    page: &IndexedPage,
+    file: &PageFile,
+    source: &Source,
+    checked_ms: i64,
+) -> IndexedPage {
+    complete(
+        &page.slug,
+        file,
+        page.hash.clone(),
+        parsed_of(page),
+        source,
+        checked_ms,
+    )
 }
 
 /// Returns the row that keeps an entry.
@@ -107,8 +159,20 @@ pub(super) fn keep(page: &IndexedPage) -> Result<CachedPage, serde_json::Error> 
 
 fn parsed_of(page: &IndexedPage) -> Parsed {
     let sections = page.sections.iter().map(|section| {
-        let SectionId { heading, occurrence, chunk, .. } = section.id.clone();
-        ParsedSection(heading, occurrence, chunk, section.heading.clone(), section.hash.clone(), section.bytes)
+        let SectionId {
+            heading,
+            occurrence,
+            chunk,
+            ..
+        } = section.id.clone();
+        ParsedSection(
+            heading,
+            occurrence,
+            chunk,
+            section.heading.clone(),
+            section.hash.clone(),
+            section.bytes,
+        )
     });
     Parsed {
         by: PARSED_BY.to_owned(),
@@ -132,11 +196,27 @@ fn complete(
     source: &Source,
     checked_ms: i64,
 ) -> IndexedPage {
-    let sections = parsed.sections.into_iter().zip(0..).map(|(section, ordinal)| {
-        let ParsedSection(heading, occurrence, chunk, written, hash, bytes) = section;
-        let id = SectionId { slug: slug.clone(), heading, occurrence, chunk };
-        SectionEntry { id, heading: written, ordinal, hash, bytes, trust: source.trust }
-    });
+    let sections = parsed
+        .sections
+        .into_iter()
+        .zip(0..)
+        .map(|(section, ordinal)| {
+            let ParsedSection(heading, occurrence, chunk, written, hash, bytes) = section;
+            let id = SectionId {
+                slug: slug.clone(),
+                heading,
+                occurrence,
+                chunk,
+            };
+            SectionEntry {
+                id,
+                heading: written,
+                ordinal,
+                hash,
+                bytes,
+                trust: source.trust,
+            }
+        });
     let modified_at = Timestamp::from_millis(file.modified_ms);
     let written_aliases = parsed.aliases.len();
     let mut aliases = parsed.aliases;

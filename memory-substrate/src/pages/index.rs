@@ -106,12 +106,21 @@ impl PageIndex {
         renamed: Vec<RenamedPage>,
         unreadable: Vec<(String, String)>,
     ) -> Self {
-        debug_assert!(pages.is_sorted_by(|left, right| left.slug < right.slug), "pages are unique and sorted");
+        debug_assert!(
+            pages.is_sorted_by(|left, right| left.slug < right.slug),
+            "pages are unique and sorted"
+        );
         let resolver = LinkResolver::new(pages.iter().map(|page| page.names()));
-        let position: HashMap<&Slug, usize> =
-            pages.iter().enumerate().map(|(position, page)| (&page.slug, position)).collect();
-        let targets: Vec<Vec<(usize, Option<String>)>> =
-            pages.iter().enumerate().map(|(own, page)| targets_of(page, own, &resolver, &position)).collect();
+        let position: HashMap<&Slug, usize> = pages
+            .iter()
+            .enumerate()
+            .map(|(position, page)| (&page.slug, position))
+            .collect();
+        let targets: Vec<Vec<(usize, Option<String>)>> = pages
+            .iter()
+            .enumerate()
+            .map(|(own, page)| targets_of(page, own, &resolver, &position))
+            .collect();
         let mut in_degree = vec![0_u32; pages.len()];
         for (target, _) in targets.iter().flatten() {
             in_degree[*target] += 1;
@@ -130,11 +139,23 @@ impl PageIndex {
         let mut by_freshness: Vec<usize> = (0..pages.len()).collect();
         // The sort is stable and the pages are sorted, so ties stay in the order of slugs.
         by_freshness.sort_by_key(|position| std::cmp::Reverse(pages[*position].fresh_at));
-        let (ambiguous, dangling) =
-            dangling(pages.iter().map(|page| (&page.slug, page.links.as_slice())), &resolver)
-                .into_iter()
-                .partition(|link| !link.candidates.is_empty());
-        Self { pages, links, in_degree, by_freshness, dangling, ambiguous, renamed, unreadable, resolver }
+        let (ambiguous, dangling) = dangling(
+            pages.iter().map(|page| (&page.slug, page.links.as_slice())),
+            &resolver,
+        )
+        .into_iter()
+        .partition(|link| !link.candidates.is_empty());
+        Self {
+            pages,
+            links,
+            in_degree,
+            by_freshness,
+            dangling,
+            ambiguous,
+            renamed,
+            unreadable,
+            resolver,
+        }
     }
 
     /// Returns how many pages there are.
@@ -159,12 +180,14 @@ impl PageIndex {
 
     /// Returns a page's links to other existing pages in the order written, each target once.
     pub fn resolved_links(&self, slug: &Slug) -> &[PageLink] {
-        self.position(slug).map_or(&[], |position| &self.links[position])
+        self.position(slug)
+            .map_or(&[], |position| &self.links[position])
     }
 
     /// Returns from how many other pages a page is linked.
     pub fn in_degree(&self, slug: &Slug) -> u32 {
-        self.position(slug).map_or(0, |position| self.in_degree[position])
+        self.position(slug)
+            .map_or(0, |position| self.in_degree[position])
     }
 
     /// Returns which page a name means.
@@ -174,7 +197,10 @@ impl PageIndex {
 
     /// Returns the pages with the newest content, newest first, ties by slug.
     pub fn freshest(&self, limit: usize) -> impl Iterator<Item = &Arc<IndexedPage>> {
-        self.by_freshness.iter().take(limit).map(|position| &self.pages[*position])
+        self.by_freshness
+            .iter()
+            .take(limit)
+            .map(|position| &self.pages[*position])
     }
 
     /// Returns the existing pages that a list of core pages names, in its order, each once.
@@ -212,7 +238,9 @@ impl PageIndex {
 
     /// Returns everything that is wrong with the files, by page.
     pub fn faults(&self) -> impl Iterator<Item = (&Arc<IndexedPage>, &Fault)> {
-        self.pages.iter().flat_map(|page| page.faults.iter().map(move |fault| (page, fault)))
+        self.pages
+            .iter()
+            .flat_map(|page| page.faults.iter().map(move |fault| (page, fault)))
     }
 
     /// Returns the pages whose name belongs to another page.
@@ -239,8 +267,12 @@ fn targets_of(
 ) -> Vec<(usize, Option<String>)> {
     let mut targets: Vec<(usize, Option<String>)> = Vec::new();
     for link in &page.links {
-        let Resolution::Found(slug) = resolver.resolve(&page.slug, link) else { continue };
-        let Some(&target) = position.get(&slug) else { continue };
+        let Resolution::Found(slug) = resolver.resolve(&page.slug, link) else {
+            continue;
+        };
+        let Some(&target) = position.get(&slug) else {
+            continue;
+        };
         if target == own {
             continue;
         }

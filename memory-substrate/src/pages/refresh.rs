@@ -47,7 +47,11 @@ pub struct Refreshed {
 impl PageIndexer {
     /// Returns an indexer of these pages that keeps what it parsed in the state database.
     pub fn new(pages: FilePages, state: Arc<SqliteState>, clock: Arc<dyn Clock>) -> Self {
-        Self { pages, state, clock }
+        Self {
+            pages,
+            state,
+            clock,
+        }
     }
 
     /// Returns an index of the folder as it is now. Pass the last one, or an empty one on the first call.
@@ -62,14 +66,27 @@ impl PageIndexer {
         let now_ms = self.clock.now().as_millis();
         let map = self.pages.scan()?;
         let origins = self.state.read_blocking(origins::all)?;
-        let sources: HashMap<Slug, Source> =
-            origins.into_iter().map(|origin| (origin.slug.clone(), source_of(origin))).collect();
-        let cached = if previous.is_empty() { self.state.read_blocking(cache::all)? } else { Vec::new() };
+        let sources: HashMap<Slug, Source> = origins
+            .into_iter()
+            .map(|origin| (origin.slug.clone(), source_of(origin)))
+            .collect();
+        let cached = if previous.is_empty() {
+            self.state.read_blocking(cache::all)?
+        } else {
+            Vec::new()
+        };
         let mut reading = Reading {
             pages: &self.pages,
             now_ms,
-            known: previous.pages().iter().map(|page| (page.path.as_str(), page)).collect(),
-            cached: cached.into_iter().map(|row| (row.path.clone(), row)).collect(),
+            known: previous
+                .pages()
+                .iter()
+                .map(|page| (page.path.as_str(), page))
+                .collect(),
+            cached: cached
+                .into_iter()
+                .map(|row| (row.path.clone(), row))
+                .collect(),
             to_keep: Vec::new(),
             unreadable: map.unreadable.clone(),
         };
@@ -77,10 +94,21 @@ impl PageIndexer {
         let pages: Vec<Arc<IndexedPage>> = map
             .files
             .iter()
-            .filter_map(|(slug, file)| reading.page(slug, file, sources.get(slug).unwrap_or(&own_file)))
+            .filter_map(|(slug, file)| {
+                reading.page(slug, file, sources.get(slug).unwrap_or(&own_file))
+            })
             .collect();
-        let gone: Vec<String> = reading.cached.keys().cloned().chain(gone_paths(previous, &map)).collect();
-        let Reading { to_keep, unreadable, .. } = reading;
+        let gone: Vec<String> = reading
+            .cached
+            .keys()
+            .cloned()
+            .chain(gone_paths(previous, &map))
+            .collect();
+        let Reading {
+            to_keep,
+            unreadable,
+            ..
+        } = reading;
         self.keep(&to_keep, &gone);
         Ok(compare(previous, pages, map, unreadable))
     }
@@ -89,12 +117,16 @@ impl PageIndexer {
         if self.state.is_read_only() || (pages.is_empty() && gone.is_empty()) {
             return;
         }
-        let rows: Result<Vec<CachedPage>, _> = pages.iter().map(|page| cached::keep(page)).collect();
+        let rows: Result<Vec<CachedPage>, _> =
+            pages.iter().map(|page| cached::keep(page)).collect();
         let kept = match rows {
-            Ok(rows) => {
-                self.state.write_unflushed_blocking(|transaction| cache::update(transaction, &rows, gone))
-            }
-            Err(error) => Err(memory_core::store::StoreError::engine("encode the page cache", error)),
+            Ok(rows) => self
+                .state
+                .write_unflushed_blocking(|transaction| cache::update(transaction, &rows, gone)),
+            Err(error) => Err(memory_core::store::StoreError::engine(
+                "encode the page cache",
+                error,
+            )),
         };
         // The cache only saves time, so the index is good without it.
         if let Err(error) = kept {
@@ -115,13 +147,26 @@ struct Reading<'a> {
 impl Reading<'_> {
     /// Returns the entry of a file, reading it only if it must be; `None` if it cannot be read.
     fn page(&mut self, slug: &Slug, file: &PageFile, source: &Source) -> Option<Arc<IndexedPage>> {
-        let known = self.known.get(file.path.as_str()).filter(|page| page.slug == *slug).map(|page| Arc::clone(page));
+        let known = self
+            .known
+            .get(file.path.as_str())
+            .filter(|page| page.slug == *slug)
+            .map(|page| Arc::clone(page));
         let known = known.or_else(|| {
-            let row = self.cached.remove(&file.path).filter(|row| row.slug == slug.as_str())?;
-            let stamp = PageFile { path: row.path.clone(), bytes: row.bytes, modified_ms: row.modified_ms };
+            let row = self
+                .cached
+                .remove(&file.path)
+                .filter(|row| row.slug == slug.as_str())?;
+            let stamp = PageFile {
+                path: row.path.clone(),
+                bytes: row.bytes,
+                modified_ms: row.modified_ms,
+            };
             cached::revive(row, slug, &stamp, source).map(Arc::new)
         });
-        let Some(known) = known else { return self.read(slug, file, source, None) };
+        let Some(known) = known else {
+            return self.read(slug, file, source, None);
+        };
         let unchanged = known.bytes == file.bytes
             && known.modified_at.as_millis() == file.modified_ms
             && file.modified_ms < known.checked_ms.saturating_sub(UNSURE_MS);
@@ -130,7 +175,12 @@ impl Reading<'_> {
         } else if known.trust == source.trust && known.original_name == source.original_name {
             Some(known)
         } else {
-            Some(Arc::new(cached::again(&known, file, source, known.checked_ms)))
+            Some(Arc::new(cached::again(
+                &known,
+                file,
+                source,
+                known.checked_ms,
+            )))
         }
     }
 
@@ -150,7 +200,9 @@ impl Reading<'_> {
             }
         };
         let page = match known {
-            Some(known) if known.hash == hash_bytes(&bytes) => cached::again(known, file, source, self.now_ms),
+            Some(known) if known.hash == hash_bytes(&bytes) => {
+                cached::again(known, file, source, self.now_ms)
+            }
             _ => cached::parse(slug, file, &bytes, source, self.now_ms),
         };
         let page = Arc::new(page);
@@ -160,13 +212,23 @@ impl Reading<'_> {
 }
 
 fn source_of(origin: PageOrigin) -> Source {
-    let trust = trust_of(origin.origin, origin.authority).map_or(Trust::Untrusted, |verdict| verdict.trust);
-    Source { original_name: Some(origin.original_name), trust }
+    let trust =
+        trust_of(origin.origin, origin.authority).map_or(Trust::Untrusted, |verdict| verdict.trust);
+    Source {
+        original_name: Some(origin.original_name),
+        trust,
+    }
 }
 
-fn gone_paths<'a>(previous: &'a PageIndex, map: &'a PageMap) -> impl Iterator<Item = String> + use<'a> {
+fn gone_paths<'a>(
+    previous: &'a PageIndex,
+    map: &'a PageMap,
+) -> impl Iterator<Item = String> + use<'a> {
     let paths: BTreeSet<&str> = map.files.values().map(|file| file.path.as_str()).collect();
-    let gone = previous.pages().iter().filter(move |page| !paths.contains(page.path.as_str()));
+    let gone = previous
+        .pages()
+        .iter()
+        .filter(move |page| !paths.contains(page.path.as_str()));
     gone.map(|page| page.path.clone())
 }
 
@@ -176,9 +238,16 @@ fn compare(
     map: PageMap,
     unreadable: Vec<(String, String)>,
 ) -> Refreshed {
-    let is_known = |page: &&Arc<IndexedPage>| previous.get(&page.slug).is_some_and(|known| known.says_the_same(page));
-    let changed: Vec<Slug> =
-        pages.iter().filter(|page| !is_known(page)).map(|page| page.slug.clone()).collect();
+    let is_known = |page: &&Arc<IndexedPage>| {
+        previous
+            .get(&page.slug)
+            .is_some_and(|known| known.says_the_same(page))
+    };
+    let changed: Vec<Slug> = pages
+        .iter()
+        .filter(|page| !is_known(page))
+        .map(|page| page.slug.clone())
+        .collect();
     let current: BTreeSet<&Slug> = pages.iter().map(|page| &page.slug).collect();
     let removed: Vec<Slug> = previous
         .pages()
@@ -188,11 +257,23 @@ fn compare(
         .cloned()
         .collect();
     let same_reports = previous.renamed() == map.renamed && previous.unreadable() == unreadable;
-    let same_readings = pages.iter().all(|page| previous.get(&page.slug).is_some_and(|known| Arc::ptr_eq(known, page)));
+    let same_readings = pages.iter().all(|page| {
+        previous
+            .get(&page.slug)
+            .is_some_and(|known| Arc::ptr_eq(known, page))
+    });
     if changed.is_empty() && removed.is_empty() && same_reports && same_readings {
-        return Refreshed { index: Arc::clone(previous), changed, removed };
+        return Refreshed {
+            index: Arc::clone(previous),
+            changed,
+            removed,
+        };
     }
-    Refreshed { index: Arc::new(PageIndex::build(pages, map.renamed, unreadable)), changed, removed }
+    Refreshed {
+        index: Arc::new(PageIndex::build(pages, map.renamed, unreadable)),
+        changed,
+        removed,
+    }
 }
 
 #[cfg(test)]

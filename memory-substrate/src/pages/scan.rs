@@ -54,7 +54,11 @@ pub struct PageMap {
 /// Returns the slug that a file's name asks for.
 pub(crate) fn wanted_slug(relative: &str) -> Slug {
     let slug = Slug::from_path(relative);
-    if slug.is_reserved() { Slug::from_path(&format!("{ALTERNATIVE_TO_RESERVED}{relative}")) } else { slug }
+    if slug.is_reserved() {
+        Slug::from_path(&format!("{ALTERNATIVE_TO_RESERVED}{relative}"))
+    } else {
+        slug
+    }
 }
 
 /// Returns a slug like the wanted one that is free, made from a seed so that it is the same every time.
@@ -95,11 +99,21 @@ pub(super) fn scan(fs: &dyn Fs, folder: &Path) -> StoreResult<PageMap> {
             }
         };
         for entry in entries.into_iter().filter(|entry| !is_hidden(&entry.name)) {
-            let path = if relative.is_empty() { entry.name.clone() } else { format!("{relative}/{}", entry.name) };
+            let path = if relative.is_empty() {
+                entry.name.clone()
+            } else {
+                format!("{relative}/{}", entry.name)
+            };
             match entry.kind {
-                EntryKind::Directory => folders.push((PathBuf::from(&place).join(&entry.name), path)),
+                EntryKind::Directory => {
+                    folders.push((PathBuf::from(&place).join(&entry.name), path));
+                }
                 EntryKind::File if is_page_name(&entry.name) => {
-                    files.push(PageFile { path, bytes: entry.bytes, modified_ms: entry.modified_ms });
+                    files.push(PageFile {
+                        path,
+                        bytes: entry.bytes,
+                        modified_ms: entry.modified_ms,
+                    });
                 }
                 EntryKind::File | EntryKind::Other => {}
             }
@@ -124,7 +138,11 @@ fn assign(files: Vec<PageFile>, map: &mut PageMap) {
     for (wanted, file) in others {
         if map.files.contains_key(&wanted) {
             let slug = free_slug(&wanted, &file.path, |slug| map.files.contains_key(slug));
-            map.renamed.push(RenamedPage { path: file.path.clone(), wanted, slug: slug.clone() });
+            map.renamed.push(RenamedPage {
+                path: file.path.clone(),
+                wanted,
+                slug: slug.clone(),
+            });
             map.files.insert(slug, file);
         } else {
             map.files.insert(wanted, file);
@@ -140,14 +158,19 @@ mod tests {
     fn map_of(paths: &[&str]) -> (tempfile::TempDir, PageMap) {
         let folder = tempfile::tempdir().expect("a temporary folder");
         for path in paths {
-            RealFs.write(&folder.path().join(path), path.as_bytes()).expect("write");
+            RealFs
+                .write(&folder.path().join(path), path.as_bytes())
+                .expect("write");
         }
         let map = scan(&RealFs, folder.path()).expect("scan");
         (folder, map)
     }
 
     fn path_of<'a>(map: &'a PageMap, slug: &str) -> Option<&'a str> {
-        map.files.iter().find(|(known, _)| known.as_str() == slug).map(|(_, file)| file.path.as_str())
+        map.files
+            .iter()
+            .find(|(known, _)| known.as_str() == slug)
+            .map(|(_, file)| file.path.as_str())
     }
 
     #[test]
@@ -170,7 +193,10 @@ mod tests {
     #[test]
     fn a_folder_that_is_missing_has_no_pages() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        assert_eq!(scan(&RealFs, &folder.path().join("none")).expect("scan"), PageMap::default());
+        assert_eq!(
+            scan(&RealFs, &folder.path().join("none")).expect("scan"),
+            PageMap::default()
+        );
     }
 
     #[test]
@@ -180,7 +206,11 @@ mod tests {
         assert_eq!(map.files.len(), 3);
         let renamed: Vec<&str> = map.renamed.iter().map(|page| page.path.as_str()).collect();
         assert_eq!(renamed, ["A B.md", "A, b.md"]);
-        assert!(map.renamed.iter().all(|page| page.slug.as_str().starts_with("a-b-")));
+        assert!(
+            map.renamed
+                .iter()
+                .all(|page| page.slug.as_str().starts_with("a-b-"))
+        );
     }
 
     #[test]
@@ -193,8 +223,14 @@ mod tests {
     #[test]
     fn a_page_in_a_reserved_folder_is_still_found() {
         let (_folder, map) = map_of(&["skills/cooking.md", "Skills/baking.md"]);
-        assert_eq!(path_of(&map, "notes/skills/cooking"), Some("skills/cooking.md"));
-        assert_eq!(path_of(&map, "notes/skills/baking"), Some("Skills/baking.md"));
+        assert_eq!(
+            path_of(&map, "notes/skills/cooking"),
+            Some("skills/cooking.md")
+        );
+        assert_eq!(
+            path_of(&map, "notes/skills/baking"),
+            Some("Skills/baking.md")
+        );
     }
 
     #[cfg(unix)]
@@ -204,7 +240,8 @@ mod tests {
         let outside = tempfile::tempdir().expect("a temporary folder");
         std::fs::write(outside.path().join("x.md"), "x").expect("write");
         std::os::unix::fs::symlink(outside.path(), folder.path().join("out")).expect("link");
-        std::os::unix::fs::symlink(outside.path().join("x.md"), folder.path().join("x.md")).expect("link");
+        std::os::unix::fs::symlink(outside.path().join("x.md"), folder.path().join("x.md"))
+            .expect("link");
         let map = scan(&RealFs, folder.path()).expect("scan");
         assert_eq!(map.files.len(), 1);
     }

@@ -29,7 +29,13 @@ impl<'a> Appending<'a> {
     pub(super) fn to(there: &'a [u8], header: &'a str) -> Self {
         let text = String::from_utf8_lossy(there);
         let ids = ids_of(&text);
-        Self { there, text, ids, addition: Vec::new(), header }
+        Self {
+            there,
+            text,
+            ids,
+            addition: Vec::new(),
+            header,
+        }
     }
 
     /// Adds what is missing of an entry.
@@ -40,7 +46,8 @@ impl<'a> Appending<'a> {
         if self.addition.is_empty()
             && let Some(kept) = cut_off(self.there, entry.entry.as_bytes())
         {
-            self.addition.extend_from_slice(&entry.entry.as_bytes()[kept..]);
+            self.addition
+                .extend_from_slice(&entry.entry.as_bytes()[kept..]);
             return;
         }
         // Its owner edited it meanwhile.
@@ -65,7 +72,10 @@ impl<'a> Appending<'a> {
 
 /// Returns the ids of a buffer's entries.
 pub(super) fn ids_of(text: &str) -> HashSet<String> {
-    buffer::split(text).into_iter().filter_map(|group| group.opening?.id.map(str::to_owned)).collect()
+    buffer::split(text)
+        .into_iter()
+        .filter_map(|group| group.opening?.id.map(str::to_owned))
+        .collect()
 }
 
 /// Returns how much of an entry the end of a file holds, if the entry was cut off there.
@@ -85,7 +95,11 @@ mod tests {
 
     fn entry(id: &str, text: &str) -> PendingEntry {
         let entry = buffer::write_entry(text, "2026-11-30 14:05", id).expect("a good entry");
-        PendingEntry { id: id.to_owned(), day: "2026-11-30".to_owned(), entry }
+        PendingEntry {
+            id: id.to_owned(),
+            day: "2026-11-30".to_owned(),
+            entry,
+        }
     }
 
     fn after(there: &[u8], entries: &[PendingEntry]) -> Vec<u8> {
@@ -100,7 +114,10 @@ mod tests {
     fn the_header_opens_only_an_empty_file() {
         let mut first = Appending::to(b"", "# day\n\n");
         first.add(&entry("1", "a"));
-        assert_eq!(first.into_addition(), b"# day\n\n- [2026-11-30 14:05] a ^m-1\n");
+        assert_eq!(
+            first.into_addition(),
+            b"# day\n\n- [2026-11-30 14:05] a ^m-1\n"
+        );
         let mut second = Appending::to(b"# day\n", "# day\n\n");
         second.add(&entry("1", "a"));
         assert_eq!(second.into_addition(), b"- [2026-11-30 14:05] a ^m-1\n");

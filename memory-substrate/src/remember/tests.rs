@@ -22,14 +22,23 @@ impl Place {
         let id = AssistantId::new("kiwi").expect("a good name");
         let workspace = Workspace::create(home.path(), &id, "", Arc::new(RealFs)).expect("create");
         let clock = Arc::new(ManualClock::at(NOW));
-        let state = Arc::new(SqliteState::open(&workspace.state_path(), clock.as_ref()).expect("open"));
+        let state =
+            Arc::new(SqliteState::open(&workspace.state_path(), clock.as_ref()).expect("open"));
         let ids = Arc::new(CountingIds::new("i"));
         let rememberer = Rememberer::new(workspace.clone(), Arc::clone(&state), clock, ids);
-        Self { _home: home, workspace, state, rememberer }
+        Self {
+            _home: home,
+            workspace,
+            state,
+            rememberer,
+        }
     }
 
     async fn remember(&self, texts: &[&str]) -> RememberReceipt {
-        self.rememberer.remember(input(texts), "Asia/Tokyo").await.expect("remembered")
+        self.rememberer
+            .remember(input(texts), "Asia/Tokyo")
+            .await
+            .expect("remembered")
     }
 
     fn buffer(&self) -> String {
@@ -37,7 +46,8 @@ impl Place {
     }
 
     fn archive(&self) -> String {
-        read_text_or_empty(&RealFs, &self.workspace.archive_dir().join("2026-12-01.md")).expect("read")
+        read_text_or_empty(&RealFs, &self.workspace.archive_dir().join("2026-12-01.md"))
+            .expect("read")
     }
 }
 
@@ -51,22 +61,44 @@ fn input(texts: &[&str]) -> RememberInput {
 }
 
 fn entry(id: &str, duplicate: bool) -> Remembered {
-    Remembered { id: id.to_owned(), duplicate }
+    Remembered {
+        id: id.to_owned(),
+        duplicate,
+    }
 }
 
 const FIRST: &str = "- [2026-12-01 08:30] likes kiwis ^m-i000001\n";
-const SECOND: &str = "- [2026-12-01 08:30] two lines ^m-i000002\n  - [2026-01-01 00:00] not an entry\n";
+const SECOND: &str =
+    "- [2026-12-01 08:30] two lines ^m-i000002\n  - [2026-01-01 00:00] not an entry\n";
 
 #[tokio::test]
 async fn entries_stand_in_the_buffer_and_the_days_archive() {
     let place = Place::new();
-    let receipt = place.remember(&["  likes kiwis ", "", "two lines\n- [2026-01-01 00:00] not an entry"]).await;
-    assert_eq!(receipt, RememberReceipt { entries: vec![entry("i000001", false), entry("i000002", false)], applied: true });
+    let receipt = place
+        .remember(&[
+            "  likes kiwis ",
+            "",
+            "two lines\n- [2026-01-01 00:00] not an entry",
+        ])
+        .await;
+    assert_eq!(
+        receipt,
+        RememberReceipt {
+            entries: vec![entry("i000001", false), entry("i000002", false)],
+            applied: true
+        }
+    );
     assert_eq!(place.buffer(), format!("{FIRST}{SECOND}"));
     assert_eq!(place.archive(), format!("# 2026-12-01\n\n{FIRST}{SECOND}"));
     place.remember(&["more"]).await;
     assert_eq!(place.archive().matches("# 2026-12-01").count(), 1);
-    assert_eq!(place.state.read_blocking(remembered::pending).expect("read"), []);
+    assert_eq!(
+        place
+            .state
+            .read_blocking(remembered::pending)
+            .expect("read"),
+        []
+    );
 }
 
 #[tokio::test]
@@ -75,11 +107,24 @@ async fn the_same_again_is_the_same_entry() {
     for _ in 0..10 {
         place.remember(&["likes kiwis"]).await;
     }
-    assert_eq!(place.remember(&["likes kiwis\n", "likes kiwis"]).await.entries, vec![entry("i000001", true); 2]);
+    assert_eq!(
+        place
+            .remember(&["likes kiwis\n", "likes kiwis"])
+            .await
+            .entries,
+        vec![entry("i000001", true); 2]
+    );
     assert_eq!(place.buffer(), FIRST);
     assert_eq!(place.archive(), format!("# 2026-12-01\n\n{FIRST}"));
-    let elsewhere = RememberInput { channel: Channel::User("ada".to_owned()), ..input(&["likes kiwis"]) };
-    let receipt = place.rememberer.remember(elsewhere, "Asia/Tokyo").await.expect("remembered");
+    let elsewhere = RememberInput {
+        channel: Channel::User("ada".to_owned()),
+        ..input(&["likes kiwis"])
+    };
+    let receipt = place
+        .rememberer
+        .remember(elsewhere, "Asia/Tokyo")
+        .await
+        .expect("remembered");
     assert_eq!(receipt.entries, [entry("i000002", false)]);
 }
 
@@ -88,17 +133,26 @@ async fn what_left_the_buffer_may_be_said_anew() {
     let place = Place::new();
     place.remember(&["likes kiwis"]).await;
     std::fs::write(place.workspace.buffer_path(), "").expect("consumed");
-    assert_eq!(place.remember(&["likes kiwis"]).await.entries, [entry("i000002", false)]);
+    assert_eq!(
+        place.remember(&["likes kiwis"]).await.entries,
+        [entry("i000002", false)]
+    );
     assert_eq!(place.rememberer.replay().await.expect("replay"), 0);
 }
 
 #[tokio::test]
 async fn nothing_and_nobody_are_refused() {
     let place = Place::new();
-    let nobody = RememberInput { authority: Authority::None, ..input(&["x"]) };
+    let nobody = RememberInput {
+        authority: Authority::None,
+        ..input(&["x"])
+    };
     for bad in [input(&[]), input(&["", " \n\t"]), nobody] {
         let refused = place.rememberer.remember(bad, "UTC").await;
-        assert!(matches!(refused, Err(SubstrateError::Refused { .. })), "{refused:?}");
+        assert!(
+            matches!(refused, Err(SubstrateError::Refused { .. })),
+            "{refused:?}"
+        );
     }
     assert_eq!(place.buffer(), "");
 }
@@ -108,18 +162,28 @@ async fn a_committed_entry_is_replayed_whatever_the_files_have() {
     let day = "2026-12-01".to_owned();
     for kept in [0, 3, 25, 40, FIRST.len() - 1, FIRST.len()] {
         let place = Place::new();
-        let pending = PendingEntry { id: "i000001".to_owned(), day: day.clone(), entry: FIRST.to_owned() };
+        let pending = PendingEntry {
+            id: "i000001".to_owned(),
+            day: day.clone(),
+            entry: FIRST.to_owned(),
+        };
         let source = source_of(&input(&[]), NOW).expect("permitted");
         place
             .state
             .write_blocking(|transaction| remembered::add(transaction, "hash", &pending, &source))
             .expect("the commit that acknowledges");
         if kept > 0 {
-            RealFs.append(&place.workspace.buffer_path(), &FIRST.as_bytes()[..kept]).expect("a torn append");
+            RealFs
+                .append(&place.workspace.buffer_path(), &FIRST.as_bytes()[..kept])
+                .expect("a torn append");
         }
         assert_eq!(place.rememberer.replay().await.expect("replay"), 1);
         assert_eq!(place.buffer().matches(FIRST).count(), 1, "{kept}");
-        assert_eq!(place.archive(), format!("# 2026-12-01\n\n{FIRST}"), "{kept}");
+        assert_eq!(
+            place.archive(),
+            format!("# 2026-12-01\n\n{FIRST}"),
+            "{kept}"
+        );
         assert_eq!(place.rememberer.replay().await.expect("replay"), 0);
     }
 }
@@ -130,8 +194,17 @@ async fn text_is_safe_when_its_files_cannot_be_written() {
     std::fs::remove_dir_all(place.workspace.archive_dir()).expect("remove");
     std::fs::write(place.workspace.archive_dir(), "in the way").expect("write");
     let receipt = place.remember(&["likes kiwis"]).await;
-    assert_eq!(receipt, RememberReceipt { entries: vec![entry("i000001", false)], applied: false });
-    assert_eq!(place.remember(&["likes kiwis"]).await.entries, [entry("i000001", true)]);
+    assert_eq!(
+        receipt,
+        RememberReceipt {
+            entries: vec![entry("i000001", false)],
+            applied: false
+        }
+    );
+    assert_eq!(
+        place.remember(&["likes kiwis"]).await.entries,
+        [entry("i000001", true)]
+    );
     std::fs::remove_file(place.workspace.archive_dir()).expect("remove");
     assert_eq!(place.rememberer.replay().await.expect("replay"), 1);
     assert_eq!(place.buffer(), FIRST);
@@ -144,7 +217,11 @@ async fn many_at_once_lose_nothing() {
     let tasks: Vec<_> = (0..20)
         .map(|number| {
             let rememberer = place.rememberer.clone();
-            tokio::spawn(async move { rememberer.remember(input(&[&format!("fact {number}")]), "UTC").await })
+            tokio::spawn(async move {
+                rememberer
+                    .remember(input(&[&format!("fact {number}")]), "UTC")
+                    .await
+            })
         })
         .collect();
     for task in tasks {

@@ -26,7 +26,9 @@ impl NoticeBoard {
     pub fn post(&self, notice: Notice) {
         let mut board = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if board.current.get(&notice.code) != Some(&notice.message) {
-            board.current.insert(notice.code.clone(), notice.message.clone());
+            board
+                .current
+                .insert(notice.code.clone(), notice.message.clone());
             board.waiting.push(notice);
         }
     }
@@ -40,7 +42,13 @@ impl NoticeBoard {
 
     /// Returns what was posted since the last call, oldest first.
     pub fn take(&self) -> Vec<Notice> {
-        std::mem::take(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner).waiting)
+        std::mem::take(
+            &mut self
+                .state
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .waiting,
+        )
     }
 }
 
@@ -59,7 +67,11 @@ mod tests {
     use super::*;
 
     fn notice(message: &str) -> Notice {
-        Notice { code: "dense_unavailable".to_owned(), severity: Severity::Warning, message: message.to_owned() }
+        Notice {
+            code: "dense_unavailable".to_owned(),
+            severity: Severity::Warning,
+            message: message.to_owned(),
+        }
     }
 
     #[test]

@@ -30,15 +30,28 @@ struct ReadPage {
 }
 
 impl Host {
-    fn visible<'a>(serving: &'a Serving, slug: &Slug, visibility: &Visibility) -> Option<&'a Arc<IndexedPage>> {
-        serving.pages.get(slug).filter(|page| visibility.allows(&page.channel, page.trust))
+    fn visible<'a>(
+        serving: &'a Serving,
+        slug: &Slug,
+        visibility: &Visibility,
+    ) -> Option<&'a Arc<IndexedPage>> {
+        serving
+            .pages
+            .get(slug)
+            .filter(|page| visibility.allows(&page.channel, page.trust))
     }
 
     /// Reads the files of some pages; those that are gone or must not be seen are left out.
-    async fn read_pages(&self, slugs: Vec<Slug>, visibility: &Visibility) -> ServiceResult<HashMap<Slug, ReadPage>> {
+    async fn read_pages(
+        &self,
+        slugs: Vec<Slug>,
+        visibility: &Visibility,
+    ) -> ServiceResult<HashMap<Slug, ReadPage>> {
         let serving = self.shared.serving.load_full();
-        let wanted: Vec<Slug> =
-            slugs.into_iter().filter(|slug| Self::visible(&serving, slug, visibility).is_some()).collect();
+        let wanted: Vec<Slug> = slugs
+            .into_iter()
+            .filter(|slug| Self::visible(&serving, slug, visibility).is_some())
+            .collect();
         if wanted.is_empty() {
             return Ok(HashMap::new());
         }
@@ -60,7 +73,11 @@ impl Host {
         .await
         .map_err(failed)?;
         read.retain(|_, read| {
-            let named = read.page.frontmatter.channel().map_or(Channel::Global, Channel::parse);
+            let named = read
+                .page
+                .frontmatter
+                .channel()
+                .map_or(Channel::Global, Channel::parse);
             visibility.allows_channel(&named)
         });
         Ok(read)
@@ -79,18 +96,32 @@ impl Pages for Host {
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         let serving = self.shared.serving.load_full();
         // Only when something is hidden must more than the first few be looked at.
-        let looked_at = if serving.hides_something(&visibility) { serving.pages.len() } else { limit };
-        let visible = serving.pages.freshest(looked_at).filter(|page| visibility.allows(&page.channel, page.trust));
-        Ok(visible.take(limit).map(|page| PageIndex::entry(page)).collect())
+        let looked_at = if serving.hides_something(&visibility) {
+            serving.pages.len()
+        } else {
+            limit
+        };
+        let visible = serving
+            .pages
+            .freshest(looked_at)
+            .filter(|page| visibility.allows(&page.channel, page.trust));
+        Ok(visible
+            .take(limit)
+            .map(|page| PageIndex::entry(page))
+            .collect())
     }
 
     async fn core(&self, call: &Call) -> ServiceResult<Vec<Slug>> {
         let visibility = admit(call)?;
         let workspace = self.shared.workspace.clone();
-        let text = blocking::run(move || workspace.core_pages_text()).await.map_err(failed)?;
+        let text = blocking::run(move || workspace.core_pages_text())
+            .await
+            .map_err(failed)?;
         let serving = self.shared.serving.load_full();
         let core = serving.pages.core(&text).into_iter();
-        Ok(core.filter(|slug| Self::visible(&serving, slug, &visibility).is_some()).collect())
+        Ok(core
+            .filter(|slug| Self::visible(&serving, slug, &visibility).is_some())
+            .collect())
     }
 
     async fn read(&self, call: &Call, slugs: Vec<Slug>) -> ServiceResult<Vec<Option<PageText>>> {
@@ -116,7 +147,10 @@ impl Pages for Host {
                 return Vec::new();
             }
             let links = serving.pages.resolved_links(slug).iter();
-            links.filter(|link| Self::visible(&serving, &link.target, &visibility).is_some()).cloned().collect()
+            links
+                .filter(|link| Self::visible(&serving, &link.target, &visibility).is_some())
+                .cloned()
+                .collect()
         };
         Ok(slugs.iter().map(links_of).collect())
     }
@@ -126,28 +160,45 @@ impl Pages for Host {
             return Ok(String::new());
         }
         let workspace = self.shared.workspace.clone();
-        blocking::run(move || views::now_text(&workspace)).await.map_err(failed)
+        blocking::run(move || views::now_text(&workspace))
+            .await
+            .map_err(failed)
     }
 }
 
 #[async_trait]
 impl Sections for Host {
-    async fn of_pages(&self, call: &Call, slugs: Vec<Slug>) -> ServiceResult<Vec<Vec<SectionEntry>>> {
+    async fn of_pages(
+        &self,
+        call: &Call,
+        slugs: Vec<Slug>,
+    ) -> ServiceResult<Vec<Vec<SectionEntry>>> {
         let visibility = admit(call)?;
         let serving = self.shared.serving.load_full();
         let sections_of = |slug: &Slug| {
-            Self::visible(&serving, slug, &visibility).map_or_else(Vec::new, |page| page.sections.clone())
+            Self::visible(&serving, slug, &visibility)
+                .map_or_else(Vec::new, |page| page.sections.clone())
         };
         Ok(slugs.iter().map(sections_of).collect())
     }
 
-    async fn texts(&self, call: &Call, ids: Vec<SectionId>) -> ServiceResult<Vec<Option<SectionText>>> {
+    async fn texts(
+        &self,
+        call: &Call,
+        ids: Vec<SectionId>,
+    ) -> ServiceResult<Vec<Option<SectionText>>> {
         let visibility = admit(call)?;
-        let read = self.read_pages(ids.iter().map(|id| id.slug.clone()).collect(), &visibility).await?;
+        let read = self
+            .read_pages(ids.iter().map(|id| id.slug.clone()).collect(), &visibility)
+            .await?;
         let serving = self.shared.serving.load_full();
         let text = |id: &SectionId| {
             let found = read.get(&id.slug)?;
-            let section = found.page.sections.iter().find(|section| section.id == *id)?;
+            let section = found
+                .page
+                .sections
+                .iter()
+                .find(|section| section.id == *id)?;
             Some(SectionText {
                 entry: SectionEntry {
                     id: id.clone(),
@@ -158,7 +209,11 @@ impl Sections for Host {
                     trust: serving.pages.get(&id.slug)?.trust,
                 },
                 page_title: found.page.title.clone(),
-                dated: found.page.frontmatter.origin_date().map(Timestamp::from_millis),
+                dated: found
+                    .page
+                    .frontmatter
+                    .origin_date()
+                    .map(Timestamp::from_millis),
                 text: section.body.clone(),
             })
         };

@@ -79,42 +79,67 @@ impl PkbSearch {
             });
             let (fs, path) = (self.fs.clone(), self.vectors_path.clone());
             blocking::run(move || {
-                let bytes = serde_json::to_vec(&kept).map_err(|error| StoreError::engine("keeping vectors", error))?;
-                fs.write(&path, &bytes).map_err(|error| StoreError::engine("keeping vectors", error))
+                let bytes = serde_json::to_vec(&kept)
+                    .map_err(|error| StoreError::engine("keeping vectors", error))?;
+                fs.write(&path, &bytes)
+                    .map_err(|error| StoreError::engine("keeping vectors", error))
             })
             .await?;
         }
         Ok(count)
     }
 
-    async fn search(&self, text: &str, limit: usize, embedder: Option<&dyn Embedder>) -> StoreResult<Vec<PkbHit>> {
+    async fn search(
+        &self,
+        text: &str,
+        limit: usize,
+        embedder: Option<&dyn Embedder>,
+    ) -> StoreResult<Vec<PkbHit>> {
         let image = self.current().await?;
         if image.chunks.is_empty() || limit == 0 || text.trim().is_empty() {
             return Ok(Vec::new());
         }
         let lexical = image.lexical(text);
         let dense = match embedder {
-            Some(embedder) => self.dense(&image, text, embedder).await.unwrap_or_else(|error| {
-                tracing::warn!(%error, "the knowledge base is searched by keyword only");
-                Vec::new()
-            }),
+            Some(embedder) => self
+                .dense(&image, text, embedder)
+                .await
+                .unwrap_or_else(|error| {
+                    tracing::warn!(%error, "the knowledge base is searched by keyword only");
+                    Vec::new()
+                }),
             None => Vec::new(),
         };
         Ok(image.join(&lexical, &dense, limit))
     }
 
-    async fn dense(&self, image: &Image, text: &str, embedder: &dyn Embedder) -> StoreResult<Vec<(usize, f32)>> {
-        self.embed_missing(image, embedder, EMBEDDED_WHILE_SEARCHING).await?;
-        let query = embed(embedder, vec![text.to_owned()]).await?.pop().unwrap_or_default();
+    async fn dense(
+        &self,
+        image: &Image,
+        text: &str,
+        embedder: &dyn Embedder,
+    ) -> StoreResult<Vec<(usize, f32)>> {
+        self.embed_missing(image, embedder, EMBEDDED_WHILE_SEARCHING)
+            .await?;
+        let query = embed(embedder, vec![text.to_owned()])
+            .await?
+            .pop()
+            .unwrap_or_default();
         let mut scored: Vec<(usize, f32)> = self.with_vectors(embedder, |vectors| {
             let keys = image.keys.iter().enumerate();
-            keys.filter_map(|(chunk, key)| Some((chunk, dot(vectors.rows.get(key)?, &query)))).collect()
+            keys.filter_map(|(chunk, key)| Some((chunk, dot(vectors.rows.get(key)?, &query))))
+                .collect()
         });
         rank(&mut scored);
         Ok(scored)
     }
 
-    async fn embed_missing(&self, image: &Image, embedder: &dyn Embedder, most: usize) -> StoreResult<usize> {
+    async fn embed_missing(
+        &self,
+        image: &Image,
+        embedder: &dyn Embedder,
+        most: usize,
+    ) -> StoreResult<usize> {
         self.load_vectors(embedder).await;
         let missing: Vec<usize> = self.with_vectors(embedder, |vectors| {
             let chunks = image.chunks.iter().zip(&image.keys).enumerate();
@@ -124,10 +149,18 @@ impl PkbSearch {
             lacks.map(|(number, _)| number).take(most).collect()
         });
         for batch in missing.chunks(TEXTS_AT_ONCE) {
-            let texts = batch.iter().map(|chunk| image.chunks[*chunk].text.clone()).collect();
+            let texts = batch
+                .iter()
+                .map(|chunk| image.chunks[*chunk].text.clone())
+                .collect();
             let rows = embed(embedder, texts).await?;
             self.with_vectors(embedder, |vectors| {
-                vectors.rows.extend(batch.iter().map(|chunk| image.keys[*chunk].clone()).zip(rows));
+                vectors.rows.extend(
+                    batch
+                        .iter()
+                        .map(|chunk| image.keys[*chunk].clone())
+                        .zip(rows),
+                );
             });
         }
         Ok(missing.len())
@@ -135,39 +168,65 @@ impl PkbSearch {
 
     /// Takes the vectors that are kept on disk, the first time they are needed. Others than the model's are of no use.
     async fn load_vectors(&self, embedder: &dyn Embedder) {
-        if self.vectors.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
+        if self
+            .vectors
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .is_some()
+        {
             return;
         }
         let (fs, path) = (self.fs.clone(), self.vectors_path.clone());
         let kept = blocking::run(move || {
-            let bytes = fs.read(&path).map_err(|error| StoreError::engine("reading vectors", error))?;
-            serde_json::from_slice::<Vectors>(&bytes).map_err(|error| StoreError::engine("reading vectors", error))
+            let bytes = fs
+                .read(&path)
+                .map_err(|error| StoreError::engine("reading vectors", error))?;
+            serde_json::from_slice::<Vectors>(&bytes)
+                .map_err(|error| StoreError::engine("reading vectors", error))
         })
         .await;
         let dims = embedder.dims();
         let kept = kept.unwrap_or_default();
-        let usable = kept.space == embedder.space().as_str() && kept.rows.values().all(|row| row.len() == dims);
+        let usable = kept.space == embedder.space().as_str()
+            && kept.rows.values().all(|row| row.len() == dims);
         let vectors = if usable { kept } else { Vectors::default() };
-        self.vectors.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(vectors);
+        self.vectors
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get_or_insert(vectors);
     }
 
     fn with_vectors<T>(&self, embedder: &dyn Embedder, work: impl FnOnce(&mut Vectors) -> T) -> T {
         let mut vectors = self.vectors.lock().unwrap_or_else(PoisonError::into_inner);
         let vectors = vectors.get_or_insert_default();
         if vectors.space != embedder.space().as_str() {
-            *vectors = Vectors { space: embedder.space().to_string(), rows: HashMap::new() };
+            *vectors = Vectors {
+                space: embedder.space().to_string(),
+                rows: HashMap::new(),
+            };
         }
         work(vectors)
     }
 
     /// Returns the folder as it is now; terms are only taken again when something changed.
     async fn current(&self) -> StoreResult<Arc<Image>> {
-        let (folder, known) =
-            (self.folder.clone(), self.image.lock().unwrap_or_else(PoisonError::into_inner).clone());
+        let (folder, known) = (
+            self.folder.clone(),
+            self.image
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clone(),
+        );
         let current = blocking::run(move || {
             // Without a folder nothing is known about what was in it, so what is in memory stays.
-            let Some(chunks) = folder.chunks()? else { return Ok::<_, StoreError>(known) };
-            Ok(if chunks == known.chunks { known } else { Arc::new(Image::of(chunks)) })
+            let Some(chunks) = folder.chunks()? else {
+                return Ok::<_, StoreError>(known);
+            };
+            Ok(if chunks == known.chunks {
+                known
+            } else {
+                Arc::new(Image::of(chunks))
+            })
         })
         .await?;
         *self.image.lock().unwrap_or_else(PoisonError::into_inner) = current.clone();
@@ -176,14 +235,23 @@ impl PkbSearch {
 }
 
 async fn embed(embedder: &dyn Embedder, texts: Vec<String>) -> StoreResult<Vec<Vec<f32>>> {
-    let vectors =
-        embedder.embed(texts).await.map_err(|error| StoreError::engine("embedding the knowledge base", error))?;
-    Ok((0..vectors.rows()).map(|row| vectors.row(row).to_vec()).collect())
+    let vectors = embedder
+        .embed(texts)
+        .await
+        .map_err(|error| StoreError::engine("embedding the knowledge base", error))?;
+    Ok((0..vectors.rows())
+        .map(|row| vectors.row(row).to_vec())
+        .collect())
 }
 
 /// Sorts best first, ties by chunk, which lie in the order of paths.
 fn rank(scored: &mut [(usize, f32)]) {
-    scored.sort_by(|left, right| right.1.total_cmp(&left.1).then_with(|| left.0.cmp(&right.0)));
+    scored.sort_by(|left, right| {
+        right
+            .1
+            .total_cmp(&left.1)
+            .then_with(|| left.0.cmp(&right.0))
+    });
 }
 
 impl Image {
@@ -194,14 +262,29 @@ impl Image {
             .iter()
             .zip(&chunks)
             .map(|(row, chunk)| {
-                builder.add(*row, &segment::index_text(&chunk.path), &segment::index_text(&chunk.text))
+                builder.add(
+                    *row,
+                    &segment::index_text(&chunk.path),
+                    &segment::index_text(&chunk.text),
+                )
             })
             .collect();
-        let keys = chunks.iter().map(|chunk| hash_bytes(chunk.text.as_bytes())).collect();
-        Self { keys, postings: builder.finish(&rows), lengths, chunks }
+        let keys = chunks
+            .iter()
+            .map(|chunk| hash_bytes(chunk.text.as_bytes()))
+            .collect();
+        Self {
+            keys,
+            postings: builder.finish(&rows),
+            lengths,
+            chunks,
+        }
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "chunks have some thousand terms")]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "chunks have some thousand terms"
+    )]
     fn lexical(&self, text: &str) -> Vec<(usize, f32)> {
         let weighted = |head: f32, body: f32| PATH_WEIGHT * head + body;
         let length = |lengths: &Lengths| weighted(lengths.head as f32, lengths.body as f32);
@@ -216,11 +299,16 @@ impl Image {
             for posting in found {
                 let row = posting.row as usize;
                 let frequency = weighted(f32::from(posting.head), f32::from(posting.body));
-                let norm = SATURATION * (1.0 - LENGTH_WEIGHT + LENGTH_WEIGHT * length(&self.lengths[row]) / average);
+                let norm = SATURATION
+                    * (1.0 - LENGTH_WEIGHT + LENGTH_WEIGHT * length(&self.lengths[row]) / average);
                 scores[row] += inverse * frequency * (SATURATION + 1.0) / (frequency + norm);
             }
         }
-        let mut ranking: Vec<(usize, f32)> = scores.into_iter().enumerate().filter(|(_, score)| *score > 0.0).collect();
+        let mut ranking: Vec<(usize, f32)> = scores
+            .into_iter()
+            .enumerate()
+            .filter(|(_, score)| *score > 0.0)
+            .collect();
         rank(&mut ranking);
         ranking
     }
@@ -237,7 +325,10 @@ impl Image {
         let mut order: Vec<(usize, f32)> = fused.into_iter().collect();
         rank(&mut order);
         let score = |ranking: &[(usize, f32)], wanted: usize| {
-            ranking.iter().find(|(chunk, _)| *chunk == wanted).map(|(_, score)| *score)
+            ranking
+                .iter()
+                .find(|(chunk, _)| *chunk == wanted)
+                .map(|(_, score)| *score)
         };
         let mut hits: Vec<PkbHit> = Vec::new();
         for (number, fused) in order {
@@ -264,7 +355,9 @@ impl Pkb for Host {
             return Ok(Vec::new());
         }
         let folder = self.shared.pkb.folder.clone();
-        blocking::run(move || folder.always_shown()).await.map_err(failed)
+        blocking::run(move || folder.always_shown())
+            .await
+            .map_err(failed)
     }
 
     async fn search(&self, call: &Call, text: String, limit: u32) -> ServiceResult<Vec<PkbHit>> {
@@ -272,6 +365,10 @@ impl Pkb for Host {
             return Ok(Vec::new());
         }
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-        self.shared.pkb.search(&text, limit, self.shared.embedder.as_deref()).await.map_err(failed)
+        self.shared
+            .pkb
+            .search(&text, limit, self.shared.embedder.as_deref())
+            .await
+            .map_err(failed)
     }
 }

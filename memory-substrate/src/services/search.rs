@@ -13,17 +13,28 @@ use crate::snapshot::TermSearch;
 impl Dense for Host {
     async fn space(&self, _call: &Call) -> ServiceResult<DenseSpace> {
         let embedder = self.shared.dense_model()?;
-        Ok(DenseSpace { space: embedder.space().clone(), dims: u32::try_from(embedder.dims()).unwrap_or(u32::MAX) })
+        Ok(DenseSpace {
+            space: embedder.space().clone(),
+            dims: u32::try_from(embedder.dims()).unwrap_or(u32::MAX),
+        })
     }
 
     async fn embed(&self, call: &Call, texts: Vec<String>) -> ServiceResult<Vec<f32>> {
         admit(call)?;
         let embedder = self.shared.dense_model()?;
-        let vectors = embedder.embed(texts).await.map_err(|error| not_embedded(&error))?;
+        let vectors = embedder
+            .embed(texts)
+            .await
+            .map_err(|error| not_embedded(&error))?;
         Ok(vectors.data)
     }
 
-    async fn search(&self, call: &Call, vector: Vec<f32>, limit: u32) -> ServiceResult<Vec<SectionHit>> {
+    async fn search(
+        &self,
+        call: &Call,
+        vector: Vec<f32>,
+        limit: u32,
+    ) -> ServiceResult<Vec<SectionHit>> {
         let visibility = admit(call)?;
         let dims = self.shared.dense_model()?.dims();
         if vector.len() != dims {
@@ -32,7 +43,11 @@ impl Dense for Host {
             });
         }
         let serving = self.shared.serving.load_full();
-        Ok(serving.snapshot.dense_search(&vector, usize::try_from(limit).unwrap_or(usize::MAX), &visibility))
+        Ok(serving.snapshot.dense_search(
+            &vector,
+            usize::try_from(limit).unwrap_or(usize::MAX),
+            &visibility,
+        ))
     }
 }
 
@@ -61,17 +76,27 @@ impl Lexical for Host {
         }
         let snapshot = self.shared.serving.load_full().snapshot.clone();
         let mut known = std::collections::HashSet::new();
-        let terms = segment::analyze(&text).into_iter().filter(|term| known.insert(term.clone()));
-        Ok(terms.map(|term| (snapshot.idf(&term), term)).map(|(idf, term)| (term, idf)).collect())
+        let terms = segment::analyze(&text)
+            .into_iter()
+            .filter(|term| known.insert(term.clone()));
+        Ok(terms
+            .map(|term| (snapshot.idf(&term), term))
+            .map(|(idf, term)| (term, idf))
+            .collect())
     }
 }
 
 fn check_numbers(query: &LexicalQuery) -> ServiceResult<()> {
     let positive = |value: f32| value.is_finite() && value >= 0.0;
-    if positive(query.head_weight) && positive(query.body_weight) && positive(query.k1) && (0.0..=1.0).contains(&query.b)
+    if positive(query.head_weight)
+        && positive(query.body_weight)
+        && positive(query.k1)
+        && (0.0..=1.0).contains(&query.b)
     {
         Ok(())
     } else {
-        Err(ServiceError::BadRequest { reason: "weights and k1 must not be negative, b must be 0 to 1".to_owned() })
+        Err(ServiceError::BadRequest {
+            reason: "weights and k1 must not be negative, b must be 0 to 1".to_owned(),
+        })
     }
 }

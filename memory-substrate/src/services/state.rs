@@ -4,8 +4,8 @@
 
 use async_trait::async_trait;
 use memory_core::services::{
-    Call, Kv, KvScope, Log, LogKind, LogRow, Message, Messages, Residency, Resident, ResidentEntry, ServiceError,
-    ServiceResult,
+    Call, Kv, KvScope, Log, LogKind, LogRow, Message, Messages, Residency, Resident, ResidentEntry,
+    ServiceError, ServiceResult,
 };
 use memory_core::store::StateStore as _;
 
@@ -17,7 +17,9 @@ const MAIN_BRANCH: &str = "main";
 fn conversation(call: &Call) -> ServiceResult<&str> {
     let conversation = call.scope().conversation.as_str();
     if conversation.is_empty() {
-        Err(ServiceError::BadRequest { reason: "the call belongs to no conversation".to_owned() })
+        Err(ServiceError::BadRequest {
+            reason: "the call belongs to no conversation".to_owned(),
+        })
     } else {
         Ok(conversation)
     }
@@ -29,19 +31,36 @@ impl Residency for Host {
         if admit(call)?.is_nothing() {
             return Ok(Vec::new());
         }
-        self.shared.state.resident(conversation(call)?).await.map_err(failed)
+        self.shared
+            .state
+            .resident(conversation(call)?)
+            .await
+            .map_err(failed)
     }
 
-    async fn record(&self, call: &Call, message: String, shown: Vec<Resident>) -> ServiceResult<()> {
+    async fn record(
+        &self,
+        call: &Call,
+        message: String,
+        shown: Vec<Resident>,
+    ) -> ServiceResult<()> {
         self.shared.require_writable()?;
         let now = self.shared.clock.now();
         let conversation = conversation(call)?;
-        self.shared.state.record_resident(conversation, &message, self.tier, shown, now).await.map_err(failed)
+        self.shared
+            .state
+            .record_resident(conversation, &message, self.tier, shown, now)
+            .await
+            .map_err(failed)
     }
 
     async fn clear(&self, call: &Call) -> ServiceResult<()> {
         self.shared.require_writable()?;
-        self.shared.state.clear_resident(conversation(call)?).await.map_err(failed)
+        self.shared
+            .state
+            .clear_resident(conversation(call)?)
+            .await
+            .map_err(failed)
     }
 }
 
@@ -51,14 +70,22 @@ impl Log for Host {
         self.shared.require_writable()?;
         let now = self.shared.clock.now();
         let (conversation, turn) = (conversation(call)?, call.scope().turn);
-        self.shared.state.append_log(conversation, turn, self.tier, rows, now).await.map_err(failed)
+        self.shared
+            .state
+            .append_log(conversation, turn, self.tier, rows, now)
+            .await
+            .map_err(failed)
     }
 
     async fn newest(&self, call: &Call, kind: LogKind, limit: u32) -> ServiceResult<Vec<LogRow>> {
         if admit(call)?.is_nothing() {
             return Ok(Vec::new());
         }
-        self.shared.state.newest_log(conversation(call)?, kind, limit).await.map_err(failed)
+        self.shared
+            .state
+            .newest_log(conversation(call)?, kind, limit)
+            .await
+            .map_err(failed)
     }
 }
 
@@ -66,13 +93,27 @@ impl Log for Host {
 impl Kv for Host {
     async fn get(&self, call: &Call, scope: KvScope, key: String) -> ServiceResult<Option<String>> {
         let owner = owner(call, scope)?;
-        self.shared.state.kv_get(self.tier.as_str(), scope, owner, &key).await.map_err(failed)
+        self.shared
+            .state
+            .kv_get(self.tier.as_str(), scope, owner, &key)
+            .await
+            .map_err(failed)
     }
 
-    async fn put(&self, call: &Call, scope: KvScope, key: String, value: Option<String>) -> ServiceResult<()> {
+    async fn put(
+        &self,
+        call: &Call,
+        scope: KvScope,
+        key: String,
+        value: Option<String>,
+    ) -> ServiceResult<()> {
         self.shared.require_writable()?;
         let owner = owner(call, scope)?;
-        self.shared.state.kv_put(self.tier.as_str(), scope, owner, &key, value).await.map_err(failed)
+        self.shared
+            .state
+            .kv_put(self.tier.as_str(), scope, owner, &key, value)
+            .await
+            .map_err(failed)
     }
 }
 
@@ -89,11 +130,20 @@ impl Messages for Host {
         if admit(call)?.is_nothing() {
             return Ok(Vec::new());
         }
-        let nodes =
-            self.shared.state.recent_turn_nodes(conversation(call)?, MAIN_BRANCH, limit).await.map_err(failed)?;
+        let nodes = self
+            .shared
+            .state
+            .recent_turn_nodes(conversation(call)?, MAIN_BRANCH, limit)
+            .await
+            .map_err(failed)?;
         Ok(nodes
             .into_iter()
-            .map(|node| Message { id: node.id, role: node.role, text: node.text, at: node.event_time })
+            .map(|node| Message {
+                id: node.id,
+                role: node.role,
+                text: node.text,
+                at: node.event_time,
+            })
             .collect())
     }
 }

@@ -32,7 +32,10 @@ impl CallControl for Control {
 /// Returns a call of somebody who may read these channels.
 pub(crate) fn call(authority: Authority, channels: &[&str]) -> Call {
     let scope = CallScope {
-        requester: Requester { authority, ..Requester::default() },
+        requester: Requester {
+            authority,
+            ..Requester::default()
+        },
         channels: channels.iter().map(|name| Channel::parse(name)).collect(),
         conversation: "talk".to_owned(),
         turn: 1,
@@ -48,5 +51,8 @@ pub(crate) fn owner() -> Call {
 
 /// Returns a call nobody waits for any more.
 pub(crate) fn cancelled() -> Call {
-    Call::new(Arc::new(owner().scope().clone()), Arc::new(Control { cancelled: true }))
+    Call::new(
+        Arc::new(owner().scope().clone()),
+        Arc::new(Control { cancelled: true }),
+    )
 }

@@ -23,15 +23,27 @@ fn query(text: &str) -> LexicalQuery {
 }
 
 fn slugs(names: &[&str]) -> Vec<Slug> {
-    names.iter().map(|name| Slug::parse(name).expect("canonical")).collect()
+    names
+        .iter()
+        .map(|name| Slug::parse(name).expect("canonical"))
+        .collect()
 }
 
 /// Three pages about one thing: for everyone, for Ada, and from a stranger's document.
 async fn three_pages() -> (Fixture, crate::assistant::AssistantStore) {
     let fixture = Fixture::new();
-    fixture.write("open.md", "# Open\n\nThe harbour opens at dawn. See [[private]] and [[foreign]].\n");
-    fixture.write("private.md", "---\nchannel: ada\n---\n# Private\n\nAda keeps the harbour key.\n");
-    fixture.write("foreign.md", "# Foreign\n\nThe harbour belongs to a stranger.\n");
+    fixture.write(
+        "open.md",
+        "# Open\n\nThe harbour opens at dawn. See [[private]] and [[foreign]].\n",
+    );
+    fixture.write(
+        "private.md",
+        "---\nchannel: ada\n---\n# Private\n\nAda keeps the harbour key.\n",
+    );
+    fixture.write(
+        "foreign.md",
+        "# Foreign\n\nThe harbour belongs to a stranger.\n",
+    );
     let store = fixture.open().await;
     let origin = PageOrigin {
         slug: Slug::parse("foreign").expect("canonical"),
@@ -40,8 +52,15 @@ async fn three_pages() -> (Fixture, crate::assistant::AssistantStore) {
         authority: Authority::Owner,
         at: memory_core::time::Timestamp::from_millis(1),
     };
-    assert!(trust_of(origin.origin, origin.authority).is_some_and(|TrustVerdict { trust, .. }| trust == Trust::Untrusted));
-    store.state().put_page_origins(vec![origin]).await.expect("recorded");
+    assert!(
+        trust_of(origin.origin, origin.authority)
+            .is_some_and(|TrustVerdict { trust, .. }| trust == Trust::Untrusted)
+    );
+    store
+        .state()
+        .put_page_origins(vec![origin])
+        .await
+        .expect("recorded");
     store.refresh().await.expect("refreshed");
     (fixture, store)
 }
@@ -51,8 +70,14 @@ fn a_requester_sees_trusted_text_of_its_channels_only() {
     runtime(async {
         let (_fixture, store) = three_pages().await;
         let services = store.services(Tier::V3, &Capability::ALL);
-        let (pages, sections) = (services.pages.expect("offered"), services.sections.expect("offered"));
-        let (lexical, dense) = (services.lexical.expect("offered"), services.dense.expect("offered"));
+        let (pages, sections) = (
+            services.pages.expect("offered"),
+            services.sections.expect("offered"),
+        );
+        let (lexical, dense) = (
+            services.lexical.expect("offered"),
+            services.dense.expect("offered"),
+        );
         let all = ["open", "private", "foreign"];
         for (authority, channels, visible) in [
             (Authority::None, vec!["ada"], vec![]),
@@ -62,15 +87,35 @@ fn a_requester_sees_trusted_text_of_its_channels_only() {
         ] {
             let call = call(authority, &channels);
             let expected = slugs(&visible);
-            assert_eq!(pages.count(&call).await.expect("counted"), u32::try_from(expected.len()).expect("small"));
-            let mut fresh: Vec<Slug> =
-                pages.freshest(&call, 5).await.expect("listed").into_iter().map(|page| page.slug).collect();
+            assert_eq!(
+                pages.count(&call).await.expect("counted"),
+                u32::try_from(expected.len()).expect("small")
+            );
+            let mut fresh: Vec<Slug> = pages
+                .freshest(&call, 5)
+                .await
+                .expect("listed")
+                .into_iter()
+                .map(|page| page.slug)
+                .collect();
             fresh.sort();
             assert_eq!(fresh, expected);
             let read = pages.read(&call, slugs(&all)).await.expect("read");
-            assert_eq!(read.into_iter().flatten().map(|page| page.slug).collect::<Vec<_>>(), expected);
+            assert_eq!(
+                read.into_iter()
+                    .flatten()
+                    .map(|page| page.slug)
+                    .collect::<Vec<_>>(),
+                expected
+            );
             let listed = sections.of_pages(&call, slugs(&all)).await.expect("listed");
-            assert_eq!(listed.iter().filter(|sections| !sections.is_empty()).count(), expected.len());
+            assert_eq!(
+                listed
+                    .iter()
+                    .filter(|sections| !sections.is_empty())
+                    .count(),
+                expected.len()
+            );
             let ids: Vec<SectionId> = slugs(&all).into_iter().map(SectionId::lead).collect();
             let texts = sections.texts(&call, ids).await.expect("read");
             assert_eq!(texts.iter().flatten().count(), expected.len());
@@ -83,13 +128,25 @@ fn a_requester_sees_trusted_text_of_its_channels_only() {
                 .collect();
             found.sort();
             assert_eq!(found, expected);
-            let vector = dense.embed(&call, vec!["harbour".to_owned()]).await.expect("embedded");
-            let mut found: Vec<Slug> =
-                dense.search(&call, vector, 10).await.expect("searched").into_iter().map(|hit| hit.id.slug).collect();
+            let vector = dense
+                .embed(&call, vec!["harbour".to_owned()])
+                .await
+                .expect("embedded");
+            let mut found: Vec<Slug> = dense
+                .search(&call, vector, 10)
+                .await
+                .expect("searched")
+                .into_iter()
+                .map(|hit| hit.id.slug)
+                .collect();
             found.sort();
             assert_eq!(found, expected);
             let links = pages.links(&call, slugs(&["open"])).await.expect("listed");
-            assert_eq!(links[0].len(), expected.len().saturating_sub(1), "links to hidden pages are hidden");
+            assert_eq!(
+                links[0].len(),
+                expected.len().saturating_sub(1),
+                "links to hidden pages are hidden"
+            );
         }
     });
 }
@@ -102,14 +159,31 @@ fn section_text_is_what_the_file_says_now() {
         let sections = services.sections.expect("offered");
         let owner = call(Authority::Owner, &[]);
         let lead = SectionId::lead(Slug::parse("open").expect("canonical"));
-        let gone = SectionId { heading: "no such part".to_owned(), ..lead.clone() };
+        let gone = SectionId {
+            heading: "no such part".to_owned(),
+            ..lead.clone()
+        };
         fixture.write("open.md", "# Open\n\nThe harbour is closed.\n");
-        let texts = sections.texts(&owner, vec![lead.clone(), gone]).await.expect("read");
-        assert!(texts[0].as_ref().is_some_and(|text| text.text.contains("closed")), "{texts:?}");
+        let texts = sections
+            .texts(&owner, vec![lead.clone(), gone])
+            .await
+            .expect("read");
+        assert!(
+            texts[0]
+                .as_ref()
+                .is_some_and(|text| text.text.contains("closed")),
+            "{texts:?}"
+        );
         assert!(texts[1].is_none());
         // A page that has just become private is not shown by an index that does not know it yet.
         fixture.write("open.md", "---\nchannel: ada\n---\n# Open\n\nSecret now.\n");
-        assert!(sections.texts(&owner, vec![lead.clone()]).await.expect("read")[0].is_none());
+        assert!(
+            sections
+                .texts(&owner, vec![lead.clone()])
+                .await
+                .expect("read")[0]
+                .is_none()
+        );
         std::fs::remove_file(fixture.page("open.md")).expect("removed");
         assert!(sections.texts(&owner, vec![lead]).await.expect("read")[0].is_none());
     });
@@ -124,13 +198,36 @@ fn a_reader_records_nothing_and_says_so() {
         let store = fixture.open_read_only().await;
         let services = store.services(Tier::V3, &Capability::ALL);
         let owner = call(Authority::Owner, &[]);
-        let shown = Resident { slug: Slug::parse("a").expect("canonical"), section: None, bytes: 3 };
-        let recorded = services.residency.expect("offered").record(&owner, "m1".to_owned(), vec![shown]).await;
-        assert!(matches!(recorded, Err(ServiceError::Unavailable { .. })), "{recorded:?}");
-        let row = LogRow { kind: LogKind::Selection, slug: None, body: "{}".to_owned() };
-        let logged = services.log.expect("offered").append(&owner, vec![row]).await;
+        let shown = Resident {
+            slug: Slug::parse("a").expect("canonical"),
+            section: None,
+            bytes: 3,
+        };
+        let recorded = services
+            .residency
+            .expect("offered")
+            .record(&owner, "m1".to_owned(), vec![shown])
+            .await;
+        assert!(
+            matches!(recorded, Err(ServiceError::Unavailable { .. })),
+            "{recorded:?}"
+        );
+        let row = LogRow {
+            kind: LogKind::Selection,
+            slug: None,
+            body: "{}".to_owned(),
+        };
+        let logged = services
+            .log
+            .expect("offered")
+            .append(&owner, vec![row])
+            .await;
         assert!(matches!(logged, Err(ServiceError::Unavailable { .. })));
-        let put = services.kv.expect("offered").put(&owner, KvScope::Assistant, "k".to_owned(), None).await;
+        let put = services
+            .kv
+            .expect("offered")
+            .put(&owner, KvScope::Assistant, "k".to_owned(), None)
+            .await;
         assert!(matches!(put, Err(ServiceError::Unavailable { .. })));
     });
 }
@@ -141,21 +238,47 @@ fn state_is_kept_by_tier_and_conversation() {
         let fixture = Fixture::new();
         let store = fixture.open().await;
         let owner = call(Authority::Owner, &[]);
-        let (v3, v2) = (store.services(Tier::V3, &Capability::ALL), store.services(Tier::V2, &Capability::ALL));
+        let (v3, v2) = (
+            store.services(Tier::V3, &Capability::ALL),
+            store.services(Tier::V2, &Capability::ALL),
+        );
         let (kv3, kv2) = (v3.kv.expect("offered"), v2.kv.expect("offered"));
-        kv3.put(&owner, KvScope::Conversation, "k".to_owned(), Some("three".to_owned())).await.expect("kept");
+        kv3.put(
+            &owner,
+            KvScope::Conversation,
+            "k".to_owned(),
+            Some("three".to_owned()),
+        )
+        .await
+        .expect("kept");
         let of = async |kv: &Arc<dyn memory_core::services::Kv>| {
-            kv.get(&owner, KvScope::Conversation, "k".to_owned()).await.expect("read")
+            kv.get(&owner, KvScope::Conversation, "k".to_owned())
+                .await
+                .expect("read")
         };
         assert_eq!(of(&kv3).await.as_deref(), Some("three"));
         assert_eq!(of(&kv2).await, None);
         assert!(v3.pkb.is_none(), "the row of v3 has no knowledge base");
         let residency = v3.residency.expect("offered");
-        let shown = Resident { slug: Slug::parse("a").expect("canonical"), section: None, bytes: 3 };
-        residency.record(&owner, "m1".to_owned(), vec![shown]).await.expect("recorded");
+        let shown = Resident {
+            slug: Slug::parse("a").expect("canonical"),
+            section: None,
+            bytes: 3,
+        };
+        residency
+            .record(&owner, "m1".to_owned(), vec![shown])
+            .await
+            .expect("recorded");
         let active = residency.active(&owner).await.expect("listed");
         assert_eq!((active.len(), active[0].tier), (1, Tier::V3));
-        assert_eq!(v2.residency.expect("offered").active(&owner).await.expect("listed"), active);
+        assert_eq!(
+            v2.residency
+                .expect("offered")
+                .active(&owner)
+                .await
+                .expect("listed"),
+            active
+        );
     });
 }
 
@@ -165,17 +288,50 @@ fn a_cancelled_call_stops_and_bad_numbers_are_refused() {
         let (_fixture, store) = three_pages().await;
         let services = store.services(Tier::V3, &Capability::ALL);
         let lexical = services.lexical.expect("offered");
-        assert_eq!(lexical.search(&cancelled(), query("harbour")).await, Err(ServiceError::Cancelled));
+        assert_eq!(
+            lexical.search(&cancelled(), query("harbour")).await,
+            Err(ServiceError::Cancelled)
+        );
         let owner = call(Authority::Owner, &[]);
-        let bad = LexicalQuery { b: 1.5, ..query("harbour") };
-        assert!(matches!(lexical.search(&owner, bad).await, Err(ServiceError::BadRequest { .. })));
-        let bad = LexicalQuery { head_weight: f32::NAN, ..query("harbour") };
-        assert!(matches!(lexical.search(&owner, bad).await, Err(ServiceError::BadRequest { .. })));
-        for text in ["", "*", "a AND OR", "(bypass only)", "\"--error-on-warnings\"", "don't"] {
-            lexical.search(&owner, query(text)).await.expect("user text is text");
+        let bad = LexicalQuery {
+            b: 1.5,
+            ..query("harbour")
+        };
+        assert!(matches!(
+            lexical.search(&owner, bad).await,
+            Err(ServiceError::BadRequest { .. })
+        ));
+        let bad = LexicalQuery {
+            head_weight: f32::NAN,
+            ..query("harbour")
+        };
+        assert!(matches!(
+            lexical.search(&owner, bad).await,
+            Err(ServiceError::BadRequest { .. })
+        ));
+        for text in [
+            "",
+            "*",
+            "a AND OR",
+            "(bypass only)",
+            "\"--error-on-warnings\"",
+            "don't",
+        ] {
+            lexical
+                .search(&owner, query(text))
+                .await
+                .expect("user text is text");
         }
-        let idf = lexical.idf(&owner, "harbour harbour unheard".to_owned()).await.expect("answered");
-        assert_eq!(idf.iter().map(|(term, _)| term.as_str()).collect::<Vec<_>>(), ["harbour", "unheard"]);
+        let idf = lexical
+            .idf(&owner, "harbour harbour unheard".to_owned())
+            .await
+            .expect("answered");
+        assert_eq!(
+            idf.iter()
+                .map(|(term, _)| term.as_str())
+                .collect::<Vec<_>>(),
+            ["harbour", "unheard"]
+        );
         assert!(idf[0].1 < idf[1].1);
     });
 }
@@ -188,22 +344,45 @@ fn the_knowledge_base_is_searched_by_word_and_by_meaning() {
         fixture.write_pkb("travel.md", "Trains to Lisbon leave at nine.\n");
         fixture.write_pkb("food.md", "No peanuts, ever.\n");
         let store = fixture.open().await;
-        let pkb = store.services(Tier::V1, &Capability::ALL).pkb.expect("offered");
+        let pkb = store
+            .services(Tier::V1, &Capability::ALL)
+            .pkb
+            .expect("offered");
         let owner = call(Authority::Owner, &[]);
         let shown = pkb.always_shown(&owner).await.expect("read");
-        assert!(shown.iter().any(|file| file.path == "essentials.md"), "{shown:?}");
-        let hits = pkb.search(&owner, "peanuts".to_owned(), 2).await.expect("searched");
+        assert!(
+            shown.iter().any(|file| file.path == "essentials.md"),
+            "{shown:?}"
+        );
+        let hits = pkb
+            .search(&owner, "peanuts".to_owned(), 2)
+            .await
+            .expect("searched");
         assert_eq!(hits[0].path, "food.md");
         assert!(hits[0].lexical.is_some() && hits[0].dense.is_some() && hits[0].fused > 0.0);
         assert!(hits.len() <= 2);
-        assert!(pkb.search(&call(Authority::None, &[]), "peanuts".to_owned(), 2).await.expect("searched").is_empty());
+        assert!(
+            pkb.search(&call(Authority::None, &[]), "peanuts".to_owned(), 2)
+                .await
+                .expect("searched")
+                .is_empty()
+        );
         fixture.write_pkb("food.md", "Peanuts are fine. So is halibut.\n");
-        let hits = pkb.search(&owner, "halibut".to_owned(), 2).await.expect("searched");
+        let hits = pkb
+            .search(&owner, "halibut".to_owned(), 2)
+            .await
+            .expect("searched");
         assert_eq!(hits[0].path, "food.md");
         drop(pkb);
         let plain = fixture.reopen_lexical(store).await;
-        let pkb = plain.services(Tier::V1, &Capability::ALL).pkb.expect("offered");
-        let hits = pkb.search(&owner, "halibut".to_owned(), 2).await.expect("searched");
+        let pkb = plain
+            .services(Tier::V1, &Capability::ALL)
+            .pkb
+            .expect("offered");
+        let hits = pkb
+            .search(&owner, "halibut".to_owned(), 2)
+            .await
+            .expect("searched");
         assert_eq!(hits.len(), 1);
         assert!(hits[0].dense.is_none());
     });

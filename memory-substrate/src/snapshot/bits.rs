@@ -13,12 +13,17 @@ pub(crate) struct Bits {
 impl Bits {
     /// Returns a set for that many rows, none marked.
     pub(crate) fn new(rows: usize) -> Self {
-        Self { words: vec![0; rows.div_ceil(64)], marked: 0 }
+        Self {
+            words: vec![0; rows.div_ceil(64)],
+            marked: 0,
+        }
     }
 
     /// Returns whether a row is marked.
     pub(crate) fn contains(&self, row: usize) -> bool {
-        self.words.get(row / 64).is_some_and(|word| word & (1 << (row % 64)) != 0)
+        self.words
+            .get(row / 64)
+            .is_some_and(|word| word & (1 << (row % 64)) != 0)
     }
 
     /// Marks a row.

@@ -33,7 +33,11 @@ pub struct TermSearch<'a> {
 
 impl Snapshot {
     /// Returns the sections that share terms with a text, best first, ties by section.
-    pub fn lexical_search(&self, search: &TermSearch<'_>, visibility: &Visibility) -> Vec<SectionHit> {
+    pub fn lexical_search(
+        &self,
+        search: &TermSearch<'_>,
+        visibility: &Visibility,
+    ) -> Vec<SectionHit> {
         let sections = self.section_count();
         if sections == 0 || search.limit == 0 || visibility.is_nothing() {
             return Vec::new();
@@ -52,7 +56,14 @@ impl Snapshot {
         let mut top = Top::new(&self.parts, search.limit);
         for (number, part) in self.parts.iter().enumerate() {
             let scores = score(part, &terms, search, average);
-            collect(&mut top, number, part, &scores, search.best_per_page, visibility);
+            collect(
+                &mut top,
+                number,
+                part,
+                &scores,
+                search.best_per_page,
+                visibility,
+            );
         }
         self.hits(top)
     }
@@ -63,19 +74,31 @@ impl Snapshot {
     }
 
     fn document_frequency(&self, term: &str) -> usize {
-        self.parts.iter().map(|part| part.document_frequency(term)).sum()
+        self.parts
+            .iter()
+            .map(|part| part.document_frequency(term))
+            .sum()
     }
 
-    #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "an average needs no more")]
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        reason = "an average needs no more"
+    )]
     fn average_length(&self, search: &TermSearch<'_>) -> f32 {
         let head: u64 = self.parts.iter().map(|part| part.head_terms).sum();
         let body: u64 = self.parts.iter().map(|part| part.body_terms).sum();
-        let total = f64::from(search.head_weight) * head as f64 + f64::from(search.body_weight) * body as f64;
+        let total = f64::from(search.head_weight) * head as f64
+            + f64::from(search.body_weight) * body as f64;
         (total / self.section_count() as f64) as f32
     }
 }
 
-#[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "counts far below 2^52")]
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    reason = "counts far below 2^52"
+)]
 pub(crate) fn inverse_frequency(sections: usize, frequency: usize) -> f32 {
     let (sections, frequency) = (sections as f64, frequency as f64);
     ((sections - frequency + 0.5) / (frequency + 0.5)).ln_1p() as f32
@@ -90,20 +113,24 @@ fn score(part: &Part, terms: &[(&str, f32)], search: &TermSearch<'_>, average: f
     }
     let fixed = search.k1 * (1.0 - search.b);
     let per_length = search.k1 * search.b / average;
-    #[expect(clippy::cast_precision_loss, reason = "a section has at most some thousand terms")]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "a section has at most some thousand terms"
+    )]
     let norms: Vec<f32> = segment
         .lengths
         .iter()
         .map(|length| {
-            let weighted = search.head_weight * length.head as f32 + search.body_weight * length.body as f32;
+            let weighted =
+                search.head_weight * length.head as f32 + search.body_weight * length.body as f32;
             fixed + per_length * weighted
         })
         .collect();
     for (term, inverse) in terms {
         let gain = inverse * (search.k1 + 1.0);
         for posting in segment.postings.of(term) {
-            let frequency =
-                search.head_weight * f32::from(posting.head) + search.body_weight * f32::from(posting.body);
+            let frequency = search.head_weight * f32::from(posting.head)
+                + search.body_weight * f32::from(posting.body);
             let row = posting.row as usize;
             if frequency > 0.0 {
                 scores[row] += gain * frequency / (frequency + norms[row]);
@@ -128,7 +155,11 @@ fn collect(
         if *score <= 0.0 || *score < top.floor() || !seen.contains(row) {
             continue;
         }
-        let found = Scored { score: *score, part: part_number, row: super::postings::narrow(row) };
+        let found = Scored {
+            score: *score,
+            part: part_number,
+            row: super::postings::narrow(row),
+        };
         if !best_per_page {
             top.add(found);
             continue;

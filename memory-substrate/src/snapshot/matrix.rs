@@ -34,26 +34,42 @@ impl Probe {
             return None;
         }
         let unit: Vec<f32> = vector.iter().map(|value| value / length).collect();
-        let largest = unit.iter().fold(0.0_f32, |largest, value| largest.max(value.abs()));
+        let largest = unit
+            .iter()
+            .fold(0.0_f32, |largest, value| largest.max(value.abs()));
         // The sum of all products must fit into 32 bits.
         let steps = (i32::MAX / 127 / i32::try_from(vector.len()).ok()?.max(1)).clamp(1, 2_047);
         #[expect(clippy::cast_precision_loss, reason = "at most 2047")]
         let scale = largest / steps as f32;
-        #[expect(clippy::cast_possible_truncation, reason = "the quotient is at most 2047")]
-        let codes: Vec<i16> = unit.iter().map(|value| (value / scale).round() as i16).collect();
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "the quotient is at most 2047"
+        )]
+        let codes: Vec<i16> = unit
+            .iter()
+            .map(|value| (value / scale).round() as i16)
+            .collect();
         let error = unit
             .iter()
             .zip(&codes)
             .map(|(value, code)| (value - f32::from(*code) * scale).powi(2))
             .sum::<f32>()
             .sqrt();
-        Some(Self { unit, codes, scale, error })
+        Some(Self {
+            unit,
+            codes,
+            scale,
+            error,
+        })
     }
 }
 
 impl Matrix {
     /// Returns a matrix of the given rows of other matrices, in order.
-    pub(crate) fn gather<'a>(dims: usize, rows: impl ExactSizeIterator<Item = Option<&'a [f32]>>) -> Self {
+    pub(crate) fn gather<'a>(
+        dims: usize,
+        rows: impl ExactSizeIterator<Item = Option<&'a [f32]>>,
+    ) -> Self {
         let mut matrix = Self::with_capacity(dims, rows.len());
         for vector in rows {
             matrix.push(vector);
@@ -79,7 +95,11 @@ impl Matrix {
         }
         let largest = vector
             .filter(|vector| vector.len() == self.dims)
-            .map(|vector| vector.iter().fold(0.0_f32, |largest, value| largest.max(value.abs())))
+            .map(|vector| {
+                vector
+                    .iter()
+                    .fold(0.0_f32, |largest, value| largest.max(value.abs()))
+            })
             .filter(|largest| largest.is_finite() && *largest > 0.0);
         let (Some(vector), Some(largest)) = (vector, largest) else {
             self.codes.extend(std::iter::repeat_n(0, self.dims));
@@ -90,8 +110,12 @@ impl Matrix {
         };
         let scale = largest / 127.0;
         let start = self.codes.len();
-        #[expect(clippy::cast_possible_truncation, reason = "the quotient is at most 127")]
-        self.codes.extend(vector.iter().map(|value| (value / scale).round() as i8));
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "the quotient is at most 127"
+        )]
+        self.codes
+            .extend(vector.iter().map(|value| (value / scale).round() as i8));
         let error = vector
             .iter()
             .zip(&self.codes[start..])
@@ -147,7 +171,10 @@ impl Matrix {
         for (row, codes) in self.codes.chunks_exact(self.dims).enumerate() {
             let scale = self.scales[row];
             if scale > 0.0 {
-                #[expect(clippy::cast_precision_loss, reason = "the rounding is part of the error bound")]
+                #[expect(
+                    clippy::cast_precision_loss,
+                    reason = "the rounding is part of the error bound"
+                )]
                 let score = dot_codes(codes, &probe.codes) as f32 * scale * probe.scale;
                 let error = self.errors[row];
                 visit(row, score, error + (1.0 + error) * probe.error + ROUNDING);
@@ -157,7 +184,10 @@ impl Matrix {
 
     /// Returns a row's exact similarity.
     pub(crate) fn similarity(&self, row: usize, probe: &Probe) -> f32 {
-        dot(&self.exact[row * self.dims..(row + 1) * self.dims], &probe.unit)
+        dot(
+            &self.exact[row * self.dims..(row + 1) * self.dims],
+            &probe.unit,
+        )
     }
 }
 
@@ -202,7 +232,11 @@ pub(crate) fn dot(left: &[f32], right: &[f32]) -> f32 {
             lanes[lane] += left[lane] * right[lane];
         }
     }
-    let rest: f32 = left_rest.iter().zip(right_rest).map(|(left, right)| left * right).sum();
+    let rest: f32 = left_rest
+        .iter()
+        .zip(right_rest)
+        .map(|(left, right)| left * right)
+        .sum();
     lanes.iter().sum::<f32>() + rest
 }
 
@@ -235,7 +269,10 @@ mod tests {
         matrix.scan(&probe, |row, score, error| {
             seen += 1;
             let exact = matrix.similarity(row, &probe);
-            assert!((score - exact).abs() <= error, "row {row}: {score} against {exact}, bound {error}");
+            assert!(
+                (score - exact).abs() <= error,
+                "row {row}: {score} against {exact}, bound {error}"
+            );
             assert!(error < 0.02, "a bound of {error} would rescore everything");
         });
         assert_eq!(seen, 200);
@@ -244,7 +281,10 @@ mod tests {
     #[test]
     fn rows_move_with_everything_that_belongs_to_them() {
         let rows: Vec<Vec<f32>> = (0..7).map(|seed| pseudo_random(seed, 16)).collect();
-        let given = rows.iter().enumerate().map(|(number, row)| (number != 3).then_some(row.as_slice()));
+        let given = rows
+            .iter()
+            .enumerate()
+            .map(|(number, row)| (number != 3).then_some(row.as_slice()));
         let mut matrix = Matrix::gather(16, given.collect::<Vec<_>>().into_iter());
         let new_rows = [4, 0, 6, 2, 1, 5, 3];
         matrix.permute(new_rows.to_vec());
@@ -258,7 +298,12 @@ mod tests {
     fn a_row_without_a_vector_is_never_visited() {
         let one = pseudo_random(1, 8);
         let zero = vec![0.0; 8];
-        let rows = [Some(one.as_slice()), None, Some(zero.as_slice()), Some(&one[..4])];
+        let rows = [
+            Some(one.as_slice()),
+            None,
+            Some(zero.as_slice()),
+            Some(&one[..4]),
+        ];
         let matrix = Matrix::gather(8, rows.into_iter());
         assert_eq!((0..4).filter(|row| matrix.row(*row).is_some()).count(), 1);
         let probe = Probe::new(&one).expect("not zero");

@@ -16,13 +16,29 @@ const GONE: u32 = u32::MAX;
 pub(crate) fn merge(parts: &[Part], dims: usize) -> Segment {
     let mut live: Vec<(usize, usize)> = Vec::new();
     for (number, part) in parts.iter().enumerate() {
-        live.extend((0..part.segment.rows.len()).filter(|row| part.is_live(*row)).map(|row| (number, row)));
+        live.extend(
+            (0..part.segment.rows.len())
+                .filter(|row| part.is_live(*row))
+                .map(|row| (number, row)),
+        );
     }
-    live.sort_by(|left, right| compare((&parts[left.0].segment, left.1), (&parts[right.0].segment, right.1)));
+    live.sort_by(|left, right| {
+        compare(
+            (&parts[left.0].segment, left.1),
+            (&parts[right.0].segment, right.1),
+        )
+    });
 
-    let mut new_rows: Vec<Vec<u32>> = parts.iter().map(|part| vec![GONE; part.segment.rows.len()]).collect();
+    let mut new_rows: Vec<Vec<u32>> = parts
+        .iter()
+        .map(|part| vec![GONE; part.segment.rows.len()])
+        .collect();
     let mut merged = Segment {
-        vectors: Matrix::gather(dims, live.iter().map(|(part, row)| parts[*part].segment.vectors.row(*row))),
+        vectors: Matrix::gather(
+            dims,
+            live.iter()
+                .map(|(part, row)| parts[*part].segment.vectors.row(*row)),
+        ),
         ..Segment::default()
     };
     merged.rows.reserve_exact(live.len());
@@ -42,9 +58,16 @@ pub(crate) fn merge(parts: &[Part], dims: usize) -> Segment {
 }
 
 fn merge_postings(parts: &[Part], new_rows: &[Vec<u32>], merged: &mut Segment) {
-    let mut cursors: Vec<_> = parts.iter().map(|part| part.segment.postings.iter().peekable()).collect();
+    let mut cursors: Vec<_> = parts
+        .iter()
+        .map(|part| part.segment.postings.iter().peekable())
+        .collect();
     let mut list: Vec<Posting> = Vec::new();
-    while let Some(term) = cursors.iter_mut().filter_map(|cursor| cursor.peek().map(|(term, _)| *term)).min() {
+    while let Some(term) = cursors
+        .iter_mut()
+        .filter_map(|cursor| cursor.peek().map(|(term, _)| *term))
+        .min()
+    {
         list.clear();
         for (number, cursor) in cursors.iter_mut().enumerate() {
             if let Some((_, postings)) = cursor.next_if(|(next, _)| *next == term) {

@@ -25,9 +25,22 @@ impl Part {
     /// Returns a segment with every row live.
     pub(crate) fn new(segment: Segment) -> Self {
         let dead = Arc::new(Bits::new(segment.rows.len()));
-        let head_terms = segment.lengths.iter().map(|length| u64::from(length.head)).sum();
-        let body_terms = segment.lengths.iter().map(|length| u64::from(length.body)).sum();
-        Self { segment: Arc::new(segment), dead, head_terms, body_terms }
+        let head_terms = segment
+            .lengths
+            .iter()
+            .map(|length| u64::from(length.head))
+            .sum();
+        let body_terms = segment
+            .lengths
+            .iter()
+            .map(|length| u64::from(length.body))
+            .sum();
+        Self {
+            segment: Arc::new(segment),
+            dead,
+            head_terms,
+            body_terms,
+        }
     }
 
     /// Returns this part without these pages.
@@ -61,7 +74,10 @@ impl Part {
 
     /// Returns the pages that are still there. Pages go as a whole, so the first row speaks for all.
     pub(crate) fn pages(&self) -> impl Iterator<Item = &PageEntry> {
-        self.segment.pages.iter().filter(|page| self.is_live(page.rows.0 as usize))
+        self.segment
+            .pages
+            .iter()
+            .filter(|page| self.is_live(page.rows.0 as usize))
     }
 
     /// Returns a page that is still there.
@@ -96,14 +112,24 @@ impl Part {
         if self.gone() == 0 {
             list.len()
         } else {
-            list.iter().filter(|posting| self.is_live(posting.row as usize)).count()
+            list.iter()
+                .filter(|posting| self.is_live(posting.row as usize))
+                .count()
         }
     }
 
     /// Returns a view of the rows a requester may see.
     pub(crate) fn seen_by(&self, visibility: &Visibility) -> Seen<'_> {
-        let channels = self.segment.channels.iter().map(|channel| visibility.allows_channel(channel)).collect();
-        Seen { part: self, channels }
+        let channels = self
+            .segment
+            .channels
+            .iter()
+            .map(|channel| visibility.allows_channel(channel))
+            .collect();
+        Seen {
+            part: self,
+            channels,
+        }
     }
 }
 

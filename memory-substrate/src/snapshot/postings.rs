@@ -46,16 +46,22 @@ impl Postings {
 
     /// Returns about how many bytes this takes.
     pub(crate) const fn bytes(&self) -> usize {
-        self.text.len() + 4 * (self.text_ends.len() + self.list_ends.len()) + size_of::<Posting>() * self.lists.len()
+        self.text.len()
+            + 4 * (self.text_ends.len() + self.list_ends.len())
+            + size_of::<Posting>() * self.lists.len()
     }
 
     fn term(&self, index: usize) -> &str {
-        let start = index.checked_sub(1).map_or(0, |before| self.text_ends[before] as usize);
+        let start = index
+            .checked_sub(1)
+            .map_or(0, |before| self.text_ends[before] as usize);
         &self.text[start..self.text_ends[index] as usize]
     }
 
     fn list(&self, index: usize) -> &[Posting] {
-        let start = index.checked_sub(1).map_or(0, |before| self.list_ends[before] as usize);
+        let start = index
+            .checked_sub(1)
+            .map_or(0, |before| self.list_ends[before] as usize);
         &self.lists[start..self.list_ends[index] as usize]
     }
 
@@ -112,11 +118,20 @@ impl PostingsBuilder {
         self.counts.clear();
         let head = self.count(row, head_terms, true);
         let body = self.count(row, body_terms, false);
-        if self.found.last().is_none_or(|block| block.len() + self.counts.len() > BLOCK) {
-            self.found.push(Vec::with_capacity(BLOCK.max(self.counts.len())));
+        if self
+            .found
+            .last()
+            .is_none_or(|block| block.len() + self.counts.len() > BLOCK)
+        {
+            self.found
+                .push(Vec::with_capacity(BLOCK.max(self.counts.len())));
         }
         if let Some(block) = self.found.last_mut() {
-            block.extend(self.counts.iter().map(|&(term, head, body)| (term, Posting { row, head, body })));
+            block.extend(
+                self.counts
+                    .iter()
+                    .map(|&(term, head, body)| (term, Posting { row, head, body })),
+            );
         }
         Lengths { head, body }
     }
@@ -158,15 +173,29 @@ impl PostingsBuilder {
         for end in &mut ends {
             total += std::mem::replace(end, total);
         }
-        let mut lists = vec![Posting { row: 0, head: 0, body: 0 }; total as usize];
+        let mut lists = vec![
+            Posting {
+                row: 0,
+                head: 0,
+                body: 0
+            };
+            total as usize
+        ];
         for block in self.found {
             for (id, posting) in block {
                 let next = &mut ends[rank[id as usize] as usize];
-                lists[*next as usize] = Posting { row: new_rows[posting.row as usize], ..posting };
+                lists[*next as usize] = Posting {
+                    row: new_rows[posting.row as usize],
+                    ..posting
+                };
                 *next += 1;
             }
         }
-        let mut postings = Postings { list_ends: ends, lists, ..Postings::default() };
+        let mut postings = Postings {
+            list_ends: ends,
+            lists,
+            ..Postings::default()
+        };
         let mut start = 0;
         for end in &postings.list_ends {
             postings.lists[start..*end as usize].sort_unstable_by_key(|posting| posting.row);
@@ -198,7 +227,13 @@ impl Default for Terms {
     fn default() -> Self {
         // A seed of its own for each process, so that no text can be made to collide.
         let seed = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0_u8);
-        Self { text: String::new(), ends: Vec::new(), hashes: Vec::new(), table: vec![0; 1_024], seed }
+        Self {
+            text: String::new(),
+            ends: Vec::new(),
+            hashes: Vec::new(),
+            table: vec![0; 1_024],
+            seed,
+        }
     }
 }
 
@@ -210,7 +245,11 @@ impl Terms {
         loop {
             match self.table[place] {
                 0 => break,
-                taken if self.hashes[taken as usize - 1] == hash && self.term(taken - 1) == term => return taken - 1,
+                taken
+                    if self.hashes[taken as usize - 1] == hash && self.term(taken - 1) == term =>
+                {
+                    return taken - 1;
+                }
                 _ => place = (place + 1) & mask,
             }
         }
@@ -225,8 +264,11 @@ impl Terms {
         id
     }
 
+    #[inline]
     fn term(&self, id: u32) -> &str {
-        let start = (id as usize).checked_sub(1).map_or(0, |before| self.ends[before] as usize);
+        let start = (id as usize)
+            .checked_sub(1)
+            .map_or(0, |before| self.ends[before] as usize);
         &self.text[start..self.ends[id as usize] as usize]
     }
 
@@ -270,23 +312,57 @@ mod tests {
     #[test]
     fn terms_are_counted_per_field_and_rows_follow_the_new_order() {
         let mut builder = PostingsBuilder::default();
-        assert_eq!(builder.add(0, "red", "red blue red"), Lengths { head: 1, body: 3 });
+        assert_eq!(
+            builder.add(0, "red", "red blue red"),
+            Lengths { head: 1, body: 3 }
+        );
         assert_eq!(builder.add(1, "", "blue  "), Lengths { head: 0, body: 1 });
         let postings = builder.finish(&[1, 0]);
-        assert_eq!(postings.of("red"), [Posting { row: 1, head: 1, body: 2 }]);
-        assert_eq!(postings.of("blue"), [Posting { row: 0, head: 0, body: 1 }, Posting { row: 1, head: 0, body: 1 }]);
+        assert_eq!(
+            postings.of("red"),
+            [Posting {
+                row: 1,
+                head: 1,
+                body: 2
+            }]
+        );
+        assert_eq!(
+            postings.of("blue"),
+            [
+                Posting {
+                    row: 0,
+                    head: 0,
+                    body: 1
+                },
+                Posting {
+                    row: 1,
+                    head: 0,
+                    body: 1
+                }
+            ]
+        );
         assert_eq!(postings.of("green"), []);
-        assert_eq!(postings.iter().map(|(term, _)| term).collect::<Vec<_>>(), ["blue", "red"]);
+        assert_eq!(
+            postings.iter().map(|(term, _)| term).collect::<Vec<_>>(),
+            ["blue", "red"]
+        );
     }
 
     #[test]
     fn many_terms_keep_their_numbers_while_the_table_grows() {
         let mut terms = Terms::default();
-        let names: Vec<String> = (0..20_000).map(|number| format!("term-{}", number * 7)).collect();
+        let names: Vec<String> = (0..20_000)
+            .map(|number| format!("term-{}", number * 7))
+            .collect();
         for (number, name) in names.iter().enumerate() {
             assert_eq!(terms.number(name) as usize, number);
         }
-        assert!(names.iter().enumerate().all(|(number, name)| terms.number(name) as usize == number));
+        assert!(
+            names
+                .iter()
+                .enumerate()
+                .all(|(number, name)| terms.number(name) as usize == number)
+        );
         assert_eq!(terms.sorted().len(), 20_000);
     }
 }

@@ -57,13 +57,23 @@ impl Segment {
     /// Returns a row's identity, borrowed.
     pub(crate) fn key(&self, row: usize) -> Key<'_> {
         let found = &self.rows[row];
-        (&self.pages[found.page as usize].slug, &found.heading, found.occurrence, found.chunk)
+        (
+            &self.pages[found.page as usize].slug,
+            &found.heading,
+            found.occurrence,
+            found.chunk,
+        )
     }
 
     /// Returns a row's identity.
     pub(crate) fn id(&self, row: usize) -> SectionId {
         let (slug, heading, occurrence, chunk) = self.key(row);
-        SectionId { slug: slug.clone(), heading: heading.to_owned(), occurrence, chunk }
+        SectionId {
+            slug: slug.clone(),
+            heading: heading.to_owned(),
+            occurrence,
+            chunk,
+        }
     }
 
     /// Returns a row's channel.
@@ -78,12 +88,18 @@ impl Segment {
 
     /// Returns a section that is here more than once, which no index may hold.
     pub(crate) fn duplicate(&self) -> Option<SectionId> {
-        (1..self.rows.len()).find(|row| self.key(row - 1) == self.key(*row)).map(|row| self.id(row))
+        (1..self.rows.len())
+            .find(|row| self.key(row - 1) == self.key(*row))
+            .map(|row| self.id(row))
     }
 
     /// Returns about how many bytes this takes.
     pub(crate) fn bytes(&self) -> usize {
-        let pages: usize = self.pages.iter().map(|page| page.slug.as_str().len() + page.hash.len()).sum();
+        let pages: usize = self
+            .pages
+            .iter()
+            .map(|page| page.slug.as_str().len() + page.hash.len())
+            .sum();
         let rows: usize = self.rows.iter().map(|row| row.heading.len()).sum();
         pages
             + rows
@@ -146,7 +162,12 @@ struct Pending {
 
 impl Pending {
     fn key(&self) -> Key<'_> {
-        (&self.slug, &self.row.heading, self.row.occurrence, self.row.chunk)
+        (
+            &self.slug,
+            &self.row.heading,
+            self.row.occurrence,
+            self.row.chunk,
+        )
     }
 }
 
@@ -172,9 +193,17 @@ impl SegmentBuilder {
     /// Adds a section.
     pub(crate) fn add(&mut self, source: Source<'_>) {
         let added = narrow(self.sections.len());
-        self.lengths.push(self.postings.add(added, source.head_terms, source.body_terms));
-        self.vectors.push(source.vector.filter(|vector| vector.len() == self.dims));
-        let channel = channel_number(&mut self.channels, &mut self.channel_numbers, source.channel);
+        self.lengths.push(
+            self.postings
+                .add(added, source.head_terms, source.body_terms),
+        );
+        self.vectors
+            .push(source.vector.filter(|vector| vector.len() == self.dims));
+        let channel = channel_number(
+            &mut self.channels,
+            &mut self.channel_numbers,
+            source.channel,
+        );
         // Sections of one page mostly come together and share its hash.
         let page_hash = match self.sections.last() {
             Some(last) if *last.page_hash == *source.page_hash => last.page_hash.clone(),
@@ -199,7 +228,11 @@ impl SegmentBuilder {
     /// Returns the finished segment.
     pub(crate) fn finish(mut self) -> Segment {
         let mut order: Vec<u32> = (0..narrow(self.sections.len())).collect();
-        order.sort_by(|left, right| self.sections[*left as usize].key().cmp(&self.sections[*right as usize].key()));
+        order.sort_by(|left, right| {
+            self.sections[*left as usize]
+                .key()
+                .cmp(&self.sections[*right as usize].key())
+        });
         let mut new_rows = vec![0_u32; order.len()];
         for (new, old) in order.iter().enumerate() {
             new_rows[*old as usize] = narrow(new);
@@ -208,7 +241,10 @@ impl SegmentBuilder {
         self.vectors.permute(new_rows);
         self.vectors.shrink();
         let mut segment = Segment {
-            lengths: order.iter().map(|old| self.lengths[*old as usize]).collect(),
+            lengths: order
+                .iter()
+                .map(|old| self.lengths[*old as usize])
+                .collect(),
             channels: self.channels,
             postings,
             vectors: self.vectors,
@@ -217,8 +253,16 @@ impl SegmentBuilder {
         segment.rows.reserve_exact(order.len());
         let mut sections: Vec<Option<Pending>> = self.sections.into_iter().map(Some).collect();
         for old in order {
-            let Some(pending) = sections[old as usize].take() else { continue };
-            push_row(&mut segment, &pending.slug, &pending.page_hash, pending.page_rows, pending.row);
+            let Some(pending) = sections[old as usize].take() else {
+                continue;
+            };
+            push_row(
+                &mut segment,
+                &pending.slug,
+                &pending.page_hash,
+                pending.page_rows,
+                pending.row,
+            );
         }
         segment.pages.shrink_to_fit();
         segment
@@ -231,7 +275,13 @@ pub(crate) fn parse_hash(hexadecimal: &str) -> u128 {
 }
 
 /// Appends a row, opening its page when it is the page's first.
-pub(crate) fn push_row(segment: &mut Segment, slug: &Slug, page_hash: &str, expected_rows: u32, mut row: Row) {
+pub(crate) fn push_row(
+    segment: &mut Segment,
+    slug: &Slug,
+    page_hash: &str,
+    expected_rows: u32,
+    mut row: Row,
+) {
     let next = narrow(segment.rows.len());
     match segment.pages.last_mut() {
         Some(page) if page.slug == *slug => page.rows.1 = next + 1,

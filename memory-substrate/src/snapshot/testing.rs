@@ -19,7 +19,10 @@ pub(crate) fn row(page: &str, heading: &str, body: &str) -> IndexRow {
     let head = format!("{page} {heading}");
     let text = format!("{head}\n{body}");
     IndexRow {
-        id: SectionId { heading: heading.to_lowercase(), ..SectionId::lead(slug(page)) },
+        id: SectionId {
+            heading: heading.to_lowercase(),
+            ..SectionId::lead(slug(page))
+        },
         heading: heading.to_owned(),
         ordinal: u32::from(!heading.is_empty()),
         page_hash: hash_bytes(text.as_bytes()),
@@ -39,7 +42,9 @@ pub(crate) fn row(page: &str, heading: &str, body: &str) -> IndexRow {
 
 /// Returns a unit vector that depends only on a seed.
 pub(crate) fn vector(seed: u64, dims: usize) -> Vec<f32> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(0x1234_5678_9abc_def1);
+    let mut state = seed
+        .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        .wrapping_add(0x1234_5678_9abc_def1);
     let mut next = || {
         state ^= state << 13;
         state ^= state >> 7;
@@ -56,7 +61,9 @@ pub(crate) fn words(seed: u64, count: usize) -> String {
     let mut state = seed.wrapping_add(77);
     let mut words = Vec::new();
     for _ in 0..count {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         let (left, right) = ((state >> 33) % 97, (state >> 45) % 97);
         words.push(format!("w{}", left * right % 512));
     }

@@ -16,7 +16,15 @@ fn everything() -> Visibility {
 }
 
 fn search(terms: &[String], limit: usize) -> TermSearch<'_> {
-    TermSearch { terms, head_weight: 2.5, body_weight: 1.0, k1: 1.5, b: 0.75, limit, best_per_page: false }
+    TermSearch {
+        terms,
+        head_weight: 2.5,
+        body_weight: 1.0,
+        k1: 1.5,
+        b: 0.75,
+        limit,
+        best_per_page: false,
+    }
 }
 
 fn corpus(pages: u64, dims: usize) -> Vec<IndexRow> {
@@ -36,7 +44,8 @@ fn corpus(pages: u64, dims: usize) -> Vec<IndexRow> {
 
 /// The formula written down plainly, over the rows themselves.
 fn plain_scores(rows: &[IndexRow], terms: &[String]) -> Vec<(SectionId, f64)> {
-    let count = |text: &str, term: &str| text.split(' ').filter(|word| *word == term).count() as f64;
+    let count =
+        |text: &str, term: &str| text.split(' ').filter(|word| *word == term).count() as f64;
     let length = |row: &IndexRow| {
         let words = |text: &str| text.split(' ').filter(|word| !word.is_empty()).count() as f64;
         2.5 * words(&row.head_terms) + words(&row.body_terms)
@@ -50,7 +59,9 @@ fn plain_scores(rows: &[IndexRow], terms: &[String]) -> Vec<(SectionId, f64)> {
             let score = distinct
                 .iter()
                 .map(|term| {
-                    let holds = |row: &&IndexRow| count(&row.head_terms, term) + count(&row.body_terms, term) > 0.0;
+                    let holds = |row: &&IndexRow| {
+                        count(&row.head_terms, term) + count(&row.body_terms, term) > 0.0
+                    };
                     let frequency = rows.iter().filter(holds).count() as f64;
                     let inverse = ((sections - frequency + 0.5) / (frequency + 0.5)).ln_1p();
                     let weight = 2.5 * count(&row.head_terms, term) + count(&row.body_terms, term);
@@ -61,7 +72,12 @@ fn plain_scores(rows: &[IndexRow], terms: &[String]) -> Vec<(SectionId, f64)> {
         })
         .filter(|(_, score)| *score > 0.0)
         .collect();
-    scored.sort_by(|left, right| right.1.total_cmp(&left.1).then_with(|| left.0.cmp(&right.0)));
+    scored.sort_by(|left, right| {
+        right
+            .1
+            .total_cmp(&left.1)
+            .then_with(|| left.0.cmp(&right.0))
+    });
     scored
 }
 
@@ -73,8 +89,13 @@ fn lexical_scores_are_those_of_the_formula() {
     let hits = snapshot.lexical_search(&search(&terms, 1_000), &everything());
     let plain = plain_scores(&rows, &terms);
     assert_eq!(hits.len(), plain.len());
-    let close = |(hit, (_, score)): (&SectionHit, &(SectionId, f64))| (f64::from(hit.score) - score).abs() < 1e-4;
-    assert!(hits.iter().zip(&plain).all(close), "ranked scores differ from the formula");
+    let close = |(hit, (_, score)): (&SectionHit, &(SectionId, f64))| {
+        (f64::from(hit.score) - score).abs() < 1e-4
+    };
+    assert!(
+        hits.iter().zip(&plain).all(close),
+        "ranked scores differ from the formula"
+    );
     assert!(hits.len() > 20);
 }
 
@@ -95,14 +116,20 @@ fn the_spread_over_segments_changes_no_answer() {
     assert_eq!(patched.section_count(), whole.section_count());
     let terms = segment::analyze("w1 w2 w3 w8 outcome w48");
     for best_per_page in [false, true] {
-        let query = TermSearch { best_per_page, ..search(&terms, 25) };
+        let query = TermSearch {
+            best_per_page,
+            ..search(&terms, 25)
+        };
         assert_eq!(
             patched.lexical_search(&query, &everything()),
             whole.lexical_search(&query, &everything())
         );
     }
     let query = vector(4_711, 48);
-    assert_eq!(patched.dense_search(&query, 25, &everything()), whole.dense_search(&query, 25, &everything()));
+    assert_eq!(
+        patched.dense_search(&query, 25, &everything()),
+        whole.dense_search(&query, 25, &everything())
+    );
     assert!((patched.idf("w1") - whole.idf("w1")).abs() < f32::EPSILON);
 }
 
@@ -115,15 +142,28 @@ fn dense_search_is_exact_and_skips_sections_without_a_vector() {
         .iter()
         .filter_map(|row| Some((row.id.clone(), dot(row.vector.as_deref()?, &query))))
         .collect();
-    plain.sort_by(|left, right| right.1.total_cmp(&left.1).then_with(|| left.0.cmp(&right.0)));
+    plain.sort_by(|left, right| {
+        right
+            .1
+            .total_cmp(&left.1)
+            .then_with(|| left.0.cmp(&right.0))
+    });
     for limit in [1, 10, 100, 10_000] {
         let hits = snapshot.dense_search(&query, limit, &everything());
         let ids: Vec<&SectionId> = hits.iter().map(|hit| &hit.id).collect();
         let expected: Vec<&SectionId> = plain.iter().take(limit).map(|(id, _)| id).collect();
         assert_eq!(ids, expected, "limit {limit}");
     }
-    assert!(snapshot.dense_search(&vec![0.0; 64], 5, &everything()).is_empty());
-    assert!(snapshot.dense_search(&query[..32], 5, &everything()).is_empty());
+    assert!(
+        snapshot
+            .dense_search(&vec![0.0; 64], 5, &everything())
+            .is_empty()
+    );
+    assert!(
+        snapshot
+            .dense_search(&query[..32], 5, &everything())
+            .is_empty()
+    );
 }
 
 #[test]
@@ -140,20 +180,44 @@ fn what_must_not_be_seen_takes_no_place() {
     let terms = segment::analyze("w0 w1 w2 w3 w4 w6 w8");
     let query = vector(5, 16);
     let seen = |visibility: &Visibility| {
-        let mut ids: Vec<SectionId> =
-            snapshot.lexical_search(&search(&terms, 5), visibility).into_iter().map(|hit| hit.id).collect();
+        let mut ids: Vec<SectionId> = snapshot
+            .lexical_search(&search(&terms, 5), visibility)
+            .into_iter()
+            .map(|hit| hit.id)
+            .collect();
         assert_eq!(ids.len(), 5, "hidden sections must not use up the limit");
-        ids.extend(snapshot.dense_search(&query, 5, visibility).into_iter().map(|hit| hit.id));
+        ids.extend(
+            snapshot
+                .dense_search(&query, 5, visibility)
+                .into_iter()
+                .map(|hit| hit.id),
+        );
         assert_eq!(ids.len(), 10);
         ids
     };
-    let of = |id: &SectionId| rows.iter().find(|row| row.id == *id).expect("a known section");
+    let of = |id: &SectionId| {
+        rows.iter()
+            .find(|row| row.id == *id)
+            .expect("a known section")
+    };
     let global = seen(&everything());
-    assert!(global.iter().all(|id| of(id).trust == Trust::Trusted && of(id).channel == Channel::Global));
+    assert!(
+        global
+            .iter()
+            .all(|id| of(id).trust == Trust::Trusted && of(id).channel == Channel::Global)
+    );
     let ada = Visibility::channels([Channel::User("ada".to_owned())]);
     assert!(seen(&ada).iter().all(|id| of(id).trust == Trust::Trusted));
-    assert!(snapshot.lexical_search(&search(&terms, 5), &Visibility::nothing()).is_empty());
-    assert!(snapshot.dense_search(&query, 5, &Visibility::nothing()).is_empty());
+    assert!(
+        snapshot
+            .lexical_search(&search(&terms, 5), &Visibility::nothing())
+            .is_empty()
+    );
+    assert!(
+        snapshot
+            .dense_search(&query, 5, &Visibility::nothing())
+            .is_empty()
+    );
 }
 
 #[test]
@@ -161,12 +225,22 @@ fn the_best_section_speaks_for_its_page() {
     let rows = [
         row("cats", "", "they purr"),
         row("cats", "Food", "fish fish fish"),
-        row("cats", "Play", "a fish of wool in a long text about something else and more and more"),
+        row(
+            "cats",
+            "Play",
+            "a fish of wool in a long text about something else and more and more",
+        ),
         row("dogs", "", "fish is not for dogs"),
     ];
     let snapshot = Snapshot::from_rows(0, &rows);
     let terms = segment::analyze("fish");
-    let hits = snapshot.lexical_search(&TermSearch { best_per_page: true, ..search(&terms, 10) }, &everything());
+    let hits = snapshot.lexical_search(
+        &TermSearch {
+            best_per_page: true,
+            ..search(&terms, 10)
+        },
+        &everything(),
+    );
     let ids: Vec<String> = hits.iter().map(|hit| hit.id.to_string()).collect();
     assert_eq!(ids, ["cats#1.0#food", "dogs#1.0#"]);
 }
@@ -182,11 +256,18 @@ fn scripts_without_spaces_are_found() {
         ("новосибирск красный проспект", "новосибирск"),
     ];
     for (text, query) in pairs {
-        let rows = [row("found", "", text), row("other", "", "nothing of the kind")];
+        let rows = [
+            row("found", "", text),
+            row("other", "", "nothing of the kind"),
+        ];
         let snapshot = Snapshot::from_rows(0, &rows);
         let terms = segment::analyze(query);
         let hits = snapshot.lexical_search(&search(&terms, 5), &everything());
-        assert_eq!(hits.first().map(|hit| hit.id.slug.as_str()), Some("found"), "{query} in {text}");
+        assert_eq!(
+            hits.first().map(|hit| hit.id.slug.as_str()),
+            Some("found"),
+            "{query} in {text}"
+        );
     }
 }
 
@@ -196,10 +277,18 @@ fn a_page_without_sections_is_gone() {
     let snapshot = Snapshot::from_rows(8, &rows).patched(&[slug("page-1")], &[]);
     assert_eq!(snapshot.section_count(), 6);
     assert!(snapshot.page(&slug("page-1")).is_none());
-    assert_eq!(snapshot.page(&slug("page-2")).map(|page| (page.found, page.expected)), Some((3, 3)));
+    assert_eq!(
+        snapshot
+            .page(&slug("page-2"))
+            .map(|page| (page.found, page.expected)),
+        Some((3, 3))
+    );
     let gone = snapshot.patched(&[slug("page-0"), slug("page-2")], &[]);
     assert_eq!(gone.stats().segments, 0);
-    assert!(gone.lexical_search(&search(&["plan".to_owned()], 3), &everything()).is_empty());
+    assert!(
+        gone.lexical_search(&search(&["plan".to_owned()], 3), &everything())
+            .is_empty()
+    );
 }
 
 proptest! {

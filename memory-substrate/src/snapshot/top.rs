@@ -25,7 +25,12 @@ pub(crate) struct Top<'a> {
 impl<'a> Top<'a> {
     /// Returns an empty collection for that many rows.
     pub(crate) fn new(parts: &'a [Part], limit: usize) -> Self {
-        Self { parts, limit, floor: f32::NEG_INFINITY, kept: Vec::with_capacity(limit.min(1_024) * 2 + 64) }
+        Self {
+            parts,
+            limit,
+            floor: f32::NEG_INFINITY,
+            kept: Vec::with_capacity(limit.min(1_024) * 2 + 64),
+        }
     }
 
     /// Returns the score below which a row cannot be kept any more.
@@ -50,15 +55,20 @@ impl<'a> Top<'a> {
             self.cut();
         }
         let parts = self.parts;
-        self.kept.sort_unstable_by(|left, right| order(parts, left, right));
+        self.kept
+            .sort_unstable_by(|left, right| order(parts, left, right));
         self.kept
     }
 
     fn cut(&mut self) {
         let parts = self.parts;
-        self.kept.select_nth_unstable_by(self.limit - 1, |left, right| order(parts, left, right));
+        self.kept
+            .select_nth_unstable_by(self.limit - 1, |left, right| order(parts, left, right));
         self.kept.truncate(self.limit);
-        self.floor = self.kept.iter().fold(f32::INFINITY, |floor, scored| floor.min(scored.score));
+        self.floor = self
+            .kept
+            .iter()
+            .fold(f32::INFINITY, |floor, scored| floor.min(scored.score));
     }
 }
 

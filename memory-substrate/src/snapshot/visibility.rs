@@ -31,7 +31,9 @@ impl Visibility {
 
     /// Returns the sight of somebody who may see these channels and the global one.
     pub fn channels(channels: impl IntoIterator<Item = Channel>) -> Self {
-        Self { channels: Some(channels.into_iter().chain([Channel::Global]).collect()) }
+        Self {
+            channels: Some(channels.into_iter().chain([Channel::Global]).collect()),
+        }
     }
 
     /// Returns whether text of this channel and trust may be shown.
@@ -41,7 +43,9 @@ impl Visibility {
 
     /// Returns whether anything of this channel may be shown.
     pub fn allows_channel(&self, channel: &Channel) -> bool {
-        self.channels.as_ref().is_some_and(|channels| channels.contains(channel))
+        self.channels
+            .as_ref()
+            .is_some_and(|channels| channels.contains(channel))
     }
 
     /// Returns whether nothing may be shown.
@@ -58,7 +62,10 @@ mod tests {
 
     fn scope(authority: Authority, channels: &[&str]) -> CallScope {
         CallScope {
-            requester: Requester { authority, ..Requester::default() },
+            requester: Requester {
+                authority,
+                ..Requester::default()
+            },
             channels: channels.iter().map(|name| Channel::parse(name)).collect(),
             ..CallScope::default()
         }

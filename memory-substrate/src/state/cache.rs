@@ -27,7 +27,9 @@ pub(crate) struct CachedPage {
 /// Returns every row.
 pub(crate) fn all(connection: &Connection) -> StoreResult<Vec<CachedPage>> {
     connection
-        .prepare_cached("SELECT path, slug, bytes, modified_ms, checked_ms, hash, meta FROM page_cache")
+        .prepare_cached(
+            "SELECT path, slug, bytes, modified_ms, checked_ms, hash, meta FROM page_cache",
+        )
         .and_then(|mut statement| {
             statement
                 .query_map([], |row| {
@@ -47,7 +49,11 @@ pub(crate) fn all(connection: &Connection) -> StoreResult<Vec<CachedPage>> {
 }
 
 /// Replaces rows and removes those of paths that are gone.
-pub(crate) fn update(connection: &Connection, rows: &[CachedPage], gone: &[String]) -> StoreResult<()> {
+pub(crate) fn update(
+    connection: &Connection,
+    rows: &[CachedPage],
+    gone: &[String],
+) -> StoreResult<()> {
     for path in gone {
         connection
             .prepare_cached("DELETE FROM page_cache WHERE path = ?1")

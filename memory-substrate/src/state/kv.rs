@@ -16,7 +16,12 @@ pub(super) struct Place {
 
 impl Place {
     /// Returns the place, unless scope and owner contradict each other.
-    pub(super) fn new(namespace: &str, scope: KvScope, owner: &str, key: &str) -> StoreResult<Self> {
+    pub(super) fn new(
+        namespace: &str,
+        scope: KvScope,
+        owner: &str,
+        key: &str,
+    ) -> StoreResult<Self> {
         let scope_name = match scope {
             KvScope::Conversation => "conversation",
             KvScope::Assistant => "assistant",
@@ -49,7 +54,12 @@ pub(super) fn get(connection: &Connection, place: &Place) -> StoreResult<Option<
 
 /// Sets a tier's value, or removes it.
 pub(super) fn put(connection: &Connection, place: &Place, value: Option<&str>) -> StoreResult<()> {
-    let Place { namespace, scope, owner, key } = place;
+    let Place {
+        namespace,
+        scope,
+        owner,
+        key,
+    } = place;
     let changed = match value {
         Some(value) => connection.execute(
             "INSERT INTO tier_kv (namespace, scope, owner, key, value) VALUES (?1, ?2, ?3, ?4, ?5) \
@@ -67,7 +77,9 @@ pub(super) fn put(connection: &Connection, place: &Place, value: Option<&str>) -
 /// Returns one of the assistant's own values.
 pub(super) fn meta(connection: &Connection, key: &str) -> StoreResult<Option<String>> {
     connection
-        .query_row("SELECT value FROM meta WHERE key = ?1", [key], |row| row.get(0))
+        .query_row("SELECT value FROM meta WHERE key = ?1", [key], |row| {
+            row.get(0)
+        })
         .optional()
         .map_err(sql("read a value"))
 }

@@ -37,7 +37,8 @@ pub(super) fn applied(connection: &Connection, migrations: &[Migration]) -> Stor
     let version: i64 = connection
         .pragma_query_value(None, "user_version", |row| row.get(0))
         .map_err(sql("read the schema version"))?;
-    let version = u32::try_from(version).map_err(|_| damaged(&format!("its schema version is `{version}`")))?;
+    let version = u32::try_from(version)
+        .map_err(|_| damaged(&format!("its schema version is `{version}`")))?;
     let known = migrations.last().map_or(0, |last| last.id);
     if version > known {
         return Err(StoreError::Newer {
@@ -46,21 +47,34 @@ pub(super) fn applied(connection: &Connection, migrations: &[Migration]) -> Stor
             known: known.into(),
         });
     }
-    for migration in migrations.iter().take_while(|migration| migration.id <= version) {
+    for migration in migrations
+        .iter()
+        .take_while(|migration| migration.id <= version)
+    {
         let stored: Option<String> = connection
-            .query_row("SELECT sha256 FROM migrations WHERE id = ?1", [migration.id], |row| row.get(0))
+            .query_row(
+                "SELECT sha256 FROM migrations WHERE id = ?1",
+                [migration.id],
+                |row| row.get(0),
+            )
             .optional()
             .map_err(sql("read the schema's history"))?;
         if stored.as_deref() != Some(migration.checksum().as_str()) {
             let Migration { id, name, .. } = migration;
-            return Err(damaged(&format!("step {id} (`{name}`) of its schema is not the one this program knows")));
+            return Err(damaged(&format!(
+                "step {id} (`{name}`) of its schema is not the one this program knows"
+            )));
         }
     }
     Ok(version)
 }
 
 /// Applies the missing steps, each in one transaction.
-pub(super) fn upgrade(connection: &mut Connection, migrations: &[Migration], now: Timestamp) -> StoreResult<()> {
+pub(super) fn upgrade(
+    connection: &mut Connection,
+    migrations: &[Migration],
+    now: Timestamp,
+) -> StoreResult<()> {
     let version = applied(connection, migrations)?;
     for migration in migrations.iter().filter(|migration| migration.id > version) {
         let transaction = connection
@@ -73,16 +87,31 @@ pub(super) fn upgrade(connection: &mut Connection, migrations: &[Migration], now
                  ) STRICT",
             )
             .map_err(sql("upgrade the schema"))?;
-        transaction.execute_batch(migration.sql).map_err(sql("upgrade the schema"))?;
+        transaction
+            .execute_batch(migration.sql)
+            .map_err(sql("upgrade the schema"))?;
         transaction
             .execute(
                 "INSERT INTO migrations (id, name, sha256, at) VALUES (?1, ?2, ?3, ?4)",
-                (migration.id, migration.name, migration.checksum(), now.as_millis()),
+                (
+                    migration.id,
+                    migration.name,
+                    migration.checksum(),
+                    now.as_millis(),
+                ),
             )
             .map_err(sql("record a schema upgrade"))?;
-        transaction.pragma_update(None, "user_version", migration.id).map_err(sql("record a schema upgrade"))?;
-        transaction.commit().map_err(sql("commit a schema upgrade"))?;
-        tracing::info!(step = migration.id, name = migration.name, "state database upgraded");
+        transaction
+            .pragma_update(None, "user_version", migration.id)
+            .map_err(sql("record a schema upgrade"))?;
+        transaction
+            .commit()
+            .map_err(sql("commit a schema upgrade"))?;
+        tracing::info!(
+            step = migration.id,
+            name = migration.name,
+            "state database upgraded"
+        );
     }
     Ok(())
 }
@@ -92,15 +121,19 @@ pub(super) fn back_up(connection: &Connection, path: &Path, version: u32) -> Sto
     let copy = beside(path, &format!(".schema-{version}.backup"));
     let unfinished = beside(path, &format!(".schema-{version}.backup.tmp"));
     remove_if_there(&unfinished)?;
-    let name = unfinished
-        .to_str()
-        .ok_or_else(|| StoreError::BadRequest { reason: format!("`{}` is not Unicode", unfinished.display()) })?;
-    connection.execute("VACUUM INTO ?1", [name]).map_err(sql("copy the state database before its upgrade"))?;
+    let name = unfinished.to_str().ok_or_else(|| StoreError::BadRequest {
+        reason: format!("`{}` is not Unicode", unfinished.display()),
+    })?;
+    connection
+        .execute("VACUUM INTO ?1", [name])
+        .map_err(sql("copy the state database before its upgrade"))?;
     let opened = Connection::open_with_flags(&unfinished, OpenFlags::SQLITE_OPEN_READ_ONLY)
         .map_err(sql("open the copy of the state database"))?;
     super::open::check(&opened)?;
     drop(opened);
-    File::open(&unfinished).and_then(|file| file.sync_all()).map_err(store_io("flush", &unfinished))?;
+    File::open(&unfinished)
+        .and_then(|file| file.sync_all())
+        .map_err(store_io("flush", &unfinished))?;
     fs::rename(&unfinished, &copy).map_err(store_io("rename", &unfinished))?;
     Ok(copy)
 }
@@ -115,7 +148,9 @@ pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
 /// Removes a file if it exists.
 pub(super) fn remove_if_there(path: &Path) -> StoreResult<()> {
     match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(store_io("remove", path)(error)),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(store_io("remove", path)(error))
+        }
         _ => Ok(()),
     }
 }
@@ -125,8 +160,16 @@ mod tests {
     use super::super::open;
     use super::*;
 
-    const FIRST: Migration = Migration { id: 1, name: "first", sql: "CREATE TABLE a (x INTEGER) STRICT" };
-    const SECOND: Migration = Migration { id: 2, name: "second", sql: "CREATE TABLE b (y INTEGER) STRICT" };
+    const FIRST: Migration = Migration {
+        id: 1,
+        name: "first",
+        sql: "CREATE TABLE a (x INTEGER) STRICT",
+    };
+    const SECOND: Migration = Migration {
+        id: 2,
+        name: "second",
+        sql: "CREATE TABLE b (y INTEGER) STRICT",
+    };
     const NOW: Timestamp = Timestamp::from_millis(5);
 
     fn place() -> (tempfile::TempDir, PathBuf) {
@@ -139,13 +182,19 @@ mod tests {
     fn an_older_file_is_upgraded_after_a_backup() {
         let (_folder, path) = place();
         let connection = open::for_writing(&path, &[FIRST], NOW).expect("create");
-        connection.execute("INSERT INTO a (x) VALUES (7)", []).expect("insert");
+        connection
+            .execute("INSERT INTO a (x) VALUES (7)", [])
+            .expect("insert");
         drop(connection);
         let connection = open::for_writing(&path, &[FIRST, SECOND], NOW).expect("upgrade");
         assert_eq!(applied(&connection, &[FIRST, SECOND]).expect("version"), 2);
-        connection.execute("INSERT INTO b (y) VALUES (8)", []).expect("the new table is there");
+        connection
+            .execute("INSERT INTO b (y) VALUES (8)", [])
+            .expect("the new table is there");
         let backup = Connection::open(beside(&path, ".schema-1.backup")).expect("the backup opens");
-        let kept: i64 = backup.query_row("SELECT x FROM a", [], |row| row.get(0)).expect("the row is in the backup");
+        let kept: i64 = backup
+            .query_row("SELECT x FROM a", [], |row| row.get(0))
+            .expect("the row is in the backup");
         assert_eq!(kept, 7);
     }
 
@@ -155,26 +204,50 @@ mod tests {
         drop(open::for_writing(&path, &[FIRST, SECOND], NOW).expect("create"));
         let before = fs::read(&path).expect("bytes");
         let refused = open::for_writing(&path, &[FIRST], NOW);
-        assert!(matches!(refused, Err(StoreError::Newer { found: 2, known: 1, .. })), "{refused:?}");
-        assert!(fs::read(&path).expect("bytes") == before, "the file was changed");
+        assert!(
+            matches!(
+                refused,
+                Err(StoreError::Newer {
+                    found: 2,
+                    known: 1,
+                    ..
+                })
+            ),
+            "{refused:?}"
+        );
+        assert!(
+            fs::read(&path).expect("bytes") == before,
+            "the file was changed"
+        );
     }
 
     #[test]
     fn an_edited_step_is_refused() {
         let (_folder, path) = place();
         drop(open::for_writing(&path, &[FIRST], NOW).expect("create"));
-        let edited = Migration { sql: "CREATE TABLE a (x TEXT) STRICT", ..FIRST };
+        let edited = Migration {
+            sql: "CREATE TABLE a (x TEXT) STRICT",
+            ..FIRST
+        };
         let refused = open::for_writing(&path, &[edited, SECOND], NOW);
-        assert!(matches!(refused, Err(StoreError::Damaged { .. })), "{refused:?}");
+        assert!(
+            matches!(refused, Err(StoreError::Damaged { .. })),
+            "{refused:?}"
+        );
     }
 
     #[test]
     fn a_step_that_fails_leaves_the_version_before_it() {
         let (_folder, path) = place();
         drop(open::for_writing(&path, &[FIRST], NOW).expect("create"));
-        let broken = Migration { id: 2, name: "broken", sql: "CREATE TABLE b (y INTEGER) STRICT; SELECT nothing" };
+        let broken = Migration {
+            id: 2,
+            name: "broken",
+            sql: "CREATE TABLE b (y INTEGER) STRICT; SELECT nothing",
+        };
         assert!(open::for_writing(&path, &[FIRST, broken], NOW).is_err());
-        let connection = open::for_writing(&path, &[FIRST, SECOND], NOW).expect("the good step applies");
+        let connection =
+            open::for_writing(&path, &[FIRST, SECOND], NOW).expect("the good step applies");
         assert_eq!(applied(&connection, &[FIRST, SECOND]).expect("version"), 2);
     }
 }

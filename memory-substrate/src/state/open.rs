@@ -23,7 +23,11 @@ const HEADER_BYTES: usize = 100;
 const MAGIC: &[u8] = b"SQLite format 3\0";
 
 /// Opens for writing, creating or upgrading as needed.
-pub(super) fn for_writing(path: &Path, migrations: &[Migration], now: Timestamp) -> StoreResult<Connection> {
+pub(super) fn for_writing(
+    path: &Path,
+    migrations: &[Migration],
+    now: Timestamp,
+) -> StoreResult<Connection> {
     if !look_at(path)? {
         create(path, migrations, now)?;
     }
@@ -42,7 +46,9 @@ pub(super) fn for_writing(path: &Path, migrations: &[Migration], now: Timestamp)
 /// Opens an existing database for reading only.
 pub(super) fn for_reading(path: &Path, migrations: &[Migration]) -> StoreResult<Connection> {
     if !look_at(path)? {
-        return Err(StoreError::NotFound { what: path.display().to_string() });
+        return Err(StoreError::NotFound {
+            what: path.display().to_string(),
+        });
     }
     let connection = reader(path)?;
     identify(&connection)?;
@@ -62,7 +68,9 @@ pub(super) fn for_reading(path: &Path, migrations: &[Migration]) -> StoreResult<
 /// Opens the reading connection of a database that was looked at already.
 pub(super) fn reader(path: &Path) -> StoreResult<Connection> {
     let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-    connection.pragma_update(None, "query_only", true).map_err(sql("open the state database"))?;
+    connection
+        .pragma_update(None, "query_only", true)
+        .map_err(sql("open the state database"))?;
     Ok(connection)
 }
 
@@ -71,7 +79,11 @@ pub(super) fn check(connection: &Connection) -> StoreResult<()> {
     let verdict: String = connection
         .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
         .map_err(sql("check the state database"))?;
-    if verdict == "ok" { Ok(()) } else { Err(damaged(&verdict)) }
+    if verdict == "ok" {
+        Ok(())
+    } else {
+        Err(damaged(&verdict))
+    }
 }
 
 fn connect(path: &Path, mode: OpenFlags) -> StoreResult<Connection> {
@@ -97,7 +109,9 @@ fn durable(connection: &Connection) -> StoreResult<()> {
         .map_err(sql("open the state database"))?;
     if mode != "wal" {
         return Err(StoreError::BadRequest {
-            reason: format!("the file system does not support write-ahead logging (SQLite chose `{mode}`)"),
+            reason: format!(
+                "the file system does not support write-ahead logging (SQLite chose `{mode}`)"
+            ),
         });
     }
     connection
@@ -115,14 +129,22 @@ fn create(path: &Path, migrations: &[Migration], now: Timestamp) -> StoreResult<
     for suffix in ["", "-wal", "-shm", "-journal"] {
         remove_if_there(&beside(&unfinished, suffix))?;
     }
-    let mut connection =
-        connect(&unfinished, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)?;
+    let mut connection = connect(
+        &unfinished,
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
+    )?;
     durable(&connection)?;
-    connection.pragma_update(None, "application_id", APPLICATION_ID).map_err(sql("create the state database"))?;
+    connection
+        .pragma_update(None, "application_id", APPLICATION_ID)
+        .map_err(sql("create the state database"))?;
     migrate::upgrade(&mut connection, migrations, now)?;
     // Closing folds the log into the file, so one file is all there is to rename.
-    connection.close().map_err(|(_, error)| sql("create the state database")(error))?;
-    File::open(&unfinished).and_then(|file| file.sync_all()).map_err(store_io("flush", &unfinished))?;
+    connection
+        .close()
+        .map_err(|(_, error)| sql("create the state database")(error))?;
+    File::open(&unfinished)
+        .and_then(|file| file.sync_all())
+        .map_err(store_io("flush", &unfinished))?;
     fs::rename(&unfinished, path).map_err(store_io("rename", &unfinished))?;
     if let Some(directory) = path.parent() {
         sync_directory(directory).map_err(store_io("flush", directory))?;
@@ -168,7 +190,9 @@ fn look_at(path: &Path) -> StoreResult<bool> {
 
 /// Returns the length that a header promises, when it is valid.
 fn promised_bytes(header: &[u8; HEADER_BYTES]) -> Option<u64> {
-    let word = |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+    let word = |at: usize| {
+        u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
+    };
     let page_bytes = match u16::from_be_bytes([header[16], header[17]]) {
         1 => 65_536_u64,
         bytes => u64::from(bytes),
@@ -180,5 +204,9 @@ fn identify(connection: &Connection) -> StoreResult<()> {
     let id: i32 = connection
         .pragma_query_value(None, "application_id", |row| row.get(0))
         .map_err(sql("read the state database"))?;
-    if id == APPLICATION_ID { Ok(()) } else { Err(damaged("it is the database of another program")) }
+    if id == APPLICATION_ID {
+        Ok(())
+    } else {
+        Err(damaged("it is the database of another program"))
+    }
 }

@@ -11,7 +11,9 @@ use super::sql::{Named, sql};
 /// Returns how each ingested page came in, sorted by slug.
 pub(crate) fn all(connection: &Connection) -> StoreResult<Vec<PageOrigin>> {
     connection
-        .prepare_cached("SELECT slug, original_name, origin, authority, at FROM page_origins ORDER BY slug")
+        .prepare_cached(
+            "SELECT slug, original_name, origin, authority, at FROM page_origins ORDER BY slug",
+        )
         .and_then(|mut statement| {
             statement
                 .query_map([], |row| {

@@ -39,7 +39,12 @@ pub(crate) struct EntrySource {
 }
 
 /// Adds an entry that is not yet in its files.
-pub(crate) fn add(connection: &Connection, hash: &str, entry: &PendingEntry, source: &EntrySource) -> StoreResult<()> {
+pub(crate) fn add(
+    connection: &Connection,
+    hash: &str,
+    entry: &PendingEntry,
+    source: &EntrySource,
+) -> StoreResult<()> {
     connection
         .prepare_cached(
             "INSERT INTO remembered (id, hash, channel, origin, authority, trust, at, day, state, entry) \
@@ -84,10 +89,18 @@ pub(crate) fn newest_of(connection: &Connection, hash: &str) -> StoreResult<Opti
 /// Returns the entries that are not known to be in their files, oldest first.
 pub(crate) fn pending(connection: &Connection) -> StoreResult<Vec<PendingEntry>> {
     connection
-        .prepare_cached("SELECT id, day, entry FROM remembered WHERE state = 'pending' ORDER BY seq")
+        .prepare_cached(
+            "SELECT id, day, entry FROM remembered WHERE state = 'pending' ORDER BY seq",
+        )
         .and_then(|mut statement| {
             statement
-                .query_map([], |row| Ok(PendingEntry { id: row.get(0)?, day: row.get(1)?, entry: row.get(2)? }))?
+                .query_map([], |row| {
+                    Ok(PendingEntry {
+                        id: row.get(0)?,
+                        day: row.get(1)?,
+                        entry: row.get(2)?,
+                    })
+                })?
                 .collect()
         })
         .map_err(sql("read unapplied entries"))
@@ -106,7 +119,10 @@ pub(crate) fn mark_applied(connection: &Connection, entries: &[PendingEntry]) ->
 
 /// Returns the entries that must not be shown to somebody who may read these channels: untrusted ones, and those of
 /// other channels. The global channel can always be read.
-pub(crate) fn withheld(connection: &Connection, channels: &[Channel]) -> StoreResult<HashSet<String>> {
+pub(crate) fn withheld(
+    connection: &Connection,
+    channels: &[Channel],
+) -> StoreResult<HashSet<String>> {
     let rows: Vec<(String, Channel, Trust)> = connection
         .prepare_cached(
             "SELECT id, channel, trust FROM remembered WHERE trust = 'untrusted' OR channel <> '_global'",

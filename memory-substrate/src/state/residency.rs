@@ -33,7 +33,11 @@ pub(super) fn record(
     at: Timestamp,
 ) -> StoreResult<()> {
     for resident in shown {
-        let section = resident.section.as_ref().map(SectionId::key).unwrap_or_default();
+        let section = resident
+            .section
+            .as_ref()
+            .map(SectionId::key)
+            .unwrap_or_default();
         connection
             .prepare_cached(
                 "INSERT INTO resident (conversation, slug, section, message, tier, bytes, at) \
@@ -58,7 +62,10 @@ pub(super) fn record(
 /// Forgets what is in a conversation's context.
 pub(super) fn clear(connection: &Connection, conversation: &str) -> StoreResult<()> {
     connection
-        .execute("DELETE FROM resident WHERE conversation = ?1", [conversation])
+        .execute(
+            "DELETE FROM resident WHERE conversation = ?1",
+            [conversation],
+        )
         .map(drop)
         .map_err(sql("clear what is in context"))
 }
@@ -66,7 +73,9 @@ pub(super) fn clear(connection: &Connection, conversation: &str) -> StoreResult<
 fn read(row: &Row<'_>) -> rusqlite::Result<ResidentEntry> {
     Ok(ResidentEntry {
         slug: row.get::<_, Named<Slug>>("slug")?.0,
-        section: row.get::<_, Option<Named<SectionId>>>("section")?.map(|Named(section)| section),
+        section: row
+            .get::<_, Option<Named<SectionId>>>("section")?
+            .map(|Named(section)| section),
         message: row.get("message")?,
         tier: row.get::<_, Named<Tier>>("tier")?.0,
         bytes: row.get::<_, Count>("bytes")?.0,

@@ -9,5 +9,8 @@ use super::migrate::Migration;
 pub(super) const APPLICATION_ID: i32 = 0x5354_5241;
 
 /// Every step, oldest first.
-pub(super) const MIGRATIONS: &[Migration] =
-    &[Migration { id: 1, name: "turns, residency, logs, origins, intake", sql: include_str!("schema/0001.sql") }];
+pub(super) const MIGRATIONS: &[Migration] = &[Migration {
+    id: 1,
+    name: "turns, residency, logs, origins, intake",
+    sql: include_str!("schema/0001.sql"),
+}];

@@ -16,15 +16,19 @@ pub(super) fn sql(action: &'static str) -> impl Fn(rusqlite::Error) -> StoreErro
         rusqlite::Error::FromSqlConversionFailure(..)
         | rusqlite::Error::InvalidColumnType(..)
         | rusqlite::Error::IntegralValueOutOfRange(..)
-        | rusqlite::Error::Utf8Error(..) => damaged(&format!("it holds a value that cannot be ({error})")),
+        | rusqlite::Error::Utf8Error(..) => {
+            damaged(&format!("it holds a value that cannot be ({error})"))
+        }
         error => match error.sqlite_error_code() {
-            Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => damaged(&error.to_string()),
-            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-                StoreError::Locked { holder: "another process is using the state database".to_owned() }
+            Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
+                damaged(&error.to_string())
             }
-            Some(ErrorCode::ConstraintViolation) => {
-                StoreError::BadRequest { reason: format!("could not {action}: {error}") }
-            }
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Locked {
+                holder: "another process is using the state database".to_owned(),
+            },
+            Some(ErrorCode::ConstraintViolation) => StoreError::BadRequest {
+                reason: format!("could not {action}: {error}"),
+            },
             _ => StoreError::engine(action, error),
         },
     }
@@ -45,7 +49,9 @@ impl<T: Serialize> ToSql for Named<T> {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         match serde_json::to_value(&self.0) {
             Ok(serde_json::Value::String(name)) => Ok(name.into()),
-            Ok(other) => Err(rusqlite::Error::ToSqlConversionFailure(format!("`{other}` is not a name").into())),
+            Ok(other) => Err(rusqlite::Error::ToSqlConversionFailure(
+                format!("`{other}` is not a name").into(),
+            )),
             Err(error) => Err(rusqlite::Error::ToSqlConversionFailure(error.into())),
         }
     }
@@ -54,7 +60,9 @@ impl<T: Serialize> ToSql for Named<T> {
 impl<T: DeserializeOwned> FromSql for Named<T> {
     fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
         let deserializer: StrDeserializer<'_, NameError> = value.as_str()?.into_deserializer();
-        T::deserialize(deserializer).map(Self).map_err(FromSqlError::other)
+        T::deserialize(deserializer)
+            .map(Self)
+            .map_err(FromSqlError::other)
     }
 }
 
@@ -63,7 +71,8 @@ pub(super) struct Count(pub(super) u64);
 
 impl ToSql for Count {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        let stored = i64::try_from(self.0).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
+        let stored = i64::try_from(self.0)
+            .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
         Ok(stored.into())
     }
 }
@@ -71,6 +80,8 @@ impl ToSql for Count {
 impl FromSql for Count {
     fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
         let stored = value.as_i64()?;
-        u64::try_from(stored).map(Self).map_err(|_| FromSqlError::OutOfRange(stored))
+        u64::try_from(stored)
+            .map(Self)
+            .map_err(|_| FromSqlError::OutOfRange(stored))
     }
 }

@@ -19,7 +19,10 @@ impl Place {
     fn new() -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("state.db");
-        Self { _folder: folder, path }
+        Self {
+            _folder: folder,
+            path,
+        }
     }
 
     fn open(&self) -> SqliteState {
@@ -67,7 +70,10 @@ async fn messages_survive_a_restart() {
         let state = place.open();
         state.put_turn_node(written.clone()).await.expect("put");
     }
-    assert_eq!(place.open().turn_node("m1").await.expect("get"), Some(written));
+    assert_eq!(
+        place.open().turn_node("m1").await.expect("get"),
+        Some(written)
+    );
     assert_eq!(place.open().turn_node("m2").await.expect("get"), None);
 }
 
@@ -82,11 +88,17 @@ async fn a_message_may_change_until_it_is_finalised() {
     state.put_turn_node(message.clone()).await.expect("replace");
     let mut again = message.clone();
     again.ingestion_time = Timestamp::from_millis(99);
-    state.put_turn_node(again).await.expect("the same again, later");
+    state
+        .put_turn_node(again)
+        .await
+        .expect("the same again, later");
     let mut other = message.clone();
     other.text = "rewritten".to_owned();
     let refused = state.put_turn_node(other).await;
-    assert!(matches!(refused, Err(StoreError::Conflict { .. })), "{refused:?}");
+    assert!(
+        matches!(refused, Err(StoreError::Conflict { .. })),
+        "{refused:?}"
+    );
     assert_eq!(state.turn_node("m1").await.expect("get"), Some(message));
 }
 
@@ -94,13 +106,33 @@ async fn a_message_may_change_until_it_is_finalised() {
 async fn a_parent_must_exist_in_the_same_conversation() {
     let place = Place::new();
     let state = place.open();
-    state.put_turn_node(node("m1", None, "main", 1)).await.expect("put");
-    let orphan = state.put_turn_node(node("m2", Some("nobody"), "main", 1)).await;
-    assert!(matches!(orphan, Err(StoreError::BadRequest { .. })), "{orphan:?}");
-    let elsewhere = TurnNode { conversation: "d".to_owned(), ..node("m3", Some("m1"), "main", 1) };
-    assert!(matches!(state.put_turn_node(elsewhere).await, Err(StoreError::BadRequest { .. })));
-    let bad_metadata = TurnNode { metadata: "[1]".to_owned(), ..node("m4", None, "main", 1) };
-    assert!(matches!(state.put_turn_node(bad_metadata).await, Err(StoreError::BadRequest { .. })));
+    state
+        .put_turn_node(node("m1", None, "main", 1))
+        .await
+        .expect("put");
+    let orphan = state
+        .put_turn_node(node("m2", Some("nobody"), "main", 1))
+        .await;
+    assert!(
+        matches!(orphan, Err(StoreError::BadRequest { .. })),
+        "{orphan:?}"
+    );
+    let elsewhere = TurnNode {
+        conversation: "d".to_owned(),
+        ..node("m3", Some("m1"), "main", 1)
+    };
+    assert!(matches!(
+        state.put_turn_node(elsewhere).await,
+        Err(StoreError::BadRequest { .. })
+    ));
+    let bad_metadata = TurnNode {
+        metadata: "[1]".to_owned(),
+        ..node("m4", None, "main", 1)
+    };
+    assert!(matches!(
+        state.put_turn_node(bad_metadata).await,
+        Err(StoreError::BadRequest { .. })
+    ));
     assert_eq!(state.last_turn("c", "main").await.expect("last"), 1);
 }
 
@@ -115,11 +147,20 @@ async fn a_branch_shows_what_it_left() {
         ("f3", Some("m2"), "fork", 2),
         ("m4", Some("m3"), "main", 2),
     ] {
-        state.put_turn_node(node(id, parent, branch, turn)).await.expect("put");
+        state
+            .put_turn_node(node(id, parent, branch, turn))
+            .await
+            .expect("put");
     }
     let recent = |branch: &'static str, limit| state.recent_turn_nodes("c", branch, limit);
-    assert_eq!(ids(&recent("main", 9).await.expect("main")), ["m1", "m2", "m3", "m4"]);
-    assert_eq!(ids(&recent("fork", 9).await.expect("fork")), ["m1", "m2", "f3"]);
+    assert_eq!(
+        ids(&recent("main", 9).await.expect("main")),
+        ["m1", "m2", "m3", "m4"]
+    );
+    assert_eq!(
+        ids(&recent("fork", 9).await.expect("fork")),
+        ["m1", "m2", "f3"]
+    );
     assert_eq!(ids(&recent("fork", 2).await.expect("fork")), ["m2", "f3"]);
     assert!(recent("fork", 0).await.expect("none").is_empty());
     assert!(recent("nothing", 9).await.expect("none").is_empty());
@@ -132,34 +173,79 @@ async fn attached_blocks_replace_those_of_their_key() {
     let place = Place::new();
     let state = place.open();
     let block = |key: &str, text: &str| (key.to_owned(), text.to_owned());
-    state.put_turn_node(node("m1", None, "main", 1)).await.expect("put");
-    state.attach_blocks("m1", vec![block("b", "1"), block("a", "2")]).await.expect("attach");
-    state.attach_blocks("m1", vec![block("b", "3")]).await.expect("attach");
-    let blocks = state.turn_node("m1").await.expect("get").expect("there").attached_blocks;
+    state
+        .put_turn_node(node("m1", None, "main", 1))
+        .await
+        .expect("put");
+    state
+        .attach_blocks("m1", vec![block("b", "1"), block("a", "2")])
+        .await
+        .expect("attach");
+    state
+        .attach_blocks("m1", vec![block("b", "3")])
+        .await
+        .expect("attach");
+    let blocks = state
+        .turn_node("m1")
+        .await
+        .expect("get")
+        .expect("there")
+        .attached_blocks;
     assert_eq!(blocks, [block("b", "3"), block("a", "2")]);
-    assert!(matches!(state.attach_blocks("m9", Vec::new()).await, Err(StoreError::NotFound { .. })));
+    assert!(matches!(
+        state.attach_blocks("m9", Vec::new()).await,
+        Err(StoreError::NotFound { .. })
+    ));
 }
 
 #[tokio::test]
 async fn residency_is_recorded_once_and_survives_a_restart() {
     let place = Place::new();
-    let section = SectionId { slug: slug("kiwi"), heading: "ripe?".to_owned(), occurrence: 2, chunk: 0 };
+    let section = SectionId {
+        slug: slug("kiwi"),
+        heading: "ripe?".to_owned(),
+        occurrence: 2,
+        chunk: 0,
+    };
     let shown = vec![
-        Resident { slug: slug("kiwi"), section: Some(section.clone()), bytes: 12 },
-        Resident { slug: slug("大语言模型"), section: None, bytes: 3 },
+        Resident {
+            slug: slug("kiwi"),
+            section: Some(section.clone()),
+            bytes: 12,
+        },
+        Resident {
+            slug: slug("大语言模型"),
+            section: None,
+            bytes: 3,
+        },
     ];
     let at = Timestamp::from_millis(5);
     {
         let state = place.open();
         for _ in 0..2 {
-            state.record_resident("c", "m1", Tier::V3, shown.clone(), at).await.expect("record");
+            state
+                .record_resident("c", "m1", Tier::V3, shown.clone(), at)
+                .await
+                .expect("record");
         }
-        state.record_resident("d", "m1", Tier::V2, shown, at).await.expect("record");
+        state
+            .record_resident("d", "m1", Tier::V2, shown, at)
+            .await
+            .expect("record");
     }
     let state = place.open();
     let resident = state.resident("c").await.expect("read");
-    let found: Vec<_> = resident.iter().map(|entry| (entry.slug.as_str(), entry.section.as_ref(), entry.tier)).collect();
-    assert_eq!(found, [("kiwi", Some(&section), Tier::V3), ("大语言模型", None, Tier::V3)]);
+    let found: Vec<_> = resident
+        .iter()
+        .map(|entry| (entry.slug.as_str(), entry.section.as_ref(), entry.tier))
+        .collect();
+    assert_eq!(
+        found,
+        [
+            ("kiwi", Some(&section), Tier::V3),
+            ("大语言模型", None, Tier::V3)
+        ]
+    );
     state.clear_resident("c").await.expect("clear");
     assert!(state.resident("c").await.expect("read").is_empty());
     assert_eq!(state.resident("d").await.expect("read").len(), 2);
@@ -169,15 +255,39 @@ async fn residency_is_recorded_once_and_survives_a_restart() {
 async fn logs_come_back_newest_first_and_are_all_or_none() {
     let place = Place::new();
     let state = place.open();
-    let row = |body: &str| LogRow { kind: LogKind::Selection, slug: Some(slug("kiwi")), body: body.to_owned() };
+    let row = |body: &str| LogRow {
+        kind: LogKind::Selection,
+        slug: Some(slug("kiwi")),
+        body: body.to_owned(),
+    };
     let at = Timestamp::from_millis(5);
-    state.append_log("c", 1, Tier::V3, vec![row("1"), row("2")], at).await.expect("append");
-    state.append_log("c", 2, Tier::V3, vec![row("3")], at).await.expect("append");
-    let broken = state.append_log("c", 3, Tier::V3, vec![row("4"), row("not json")], at).await;
-    assert!(matches!(broken, Err(StoreError::BadRequest { .. })), "{broken:?}");
-    let newest = state.newest_log("c", LogKind::Selection, 2).await.expect("read");
+    state
+        .append_log("c", 1, Tier::V3, vec![row("1"), row("2")], at)
+        .await
+        .expect("append");
+    state
+        .append_log("c", 2, Tier::V3, vec![row("3")], at)
+        .await
+        .expect("append");
+    let broken = state
+        .append_log("c", 3, Tier::V3, vec![row("4"), row("not json")], at)
+        .await;
+    assert!(
+        matches!(broken, Err(StoreError::BadRequest { .. })),
+        "{broken:?}"
+    );
+    let newest = state
+        .newest_log("c", LogKind::Selection, 2)
+        .await
+        .expect("read");
     assert_eq!(newest, [row("3"), row("2")]);
-    assert!(state.newest_log("c", LogKind::Activation, 2).await.expect("read").is_empty());
+    assert!(
+        state
+            .newest_log("c", LogKind::Activation, 2)
+            .await
+            .expect("read")
+            .is_empty()
+    );
 }
 
 #[tokio::test]
@@ -185,16 +295,57 @@ async fn values_of_different_places_never_meet() {
     let place = Place::new();
     let state = place.open();
     let value = |text: &str| Some(text.to_owned());
-    state.kv_put("tier-v3", KvScope::Assistant, "", "k", value("1")).await.expect("put");
-    state.kv_put("tier-v3", KvScope::Conversation, "c", "k", value("2")).await.expect("put");
-    state.kv_put("tier-v2", KvScope::Assistant, "", "k", value("3")).await.expect("put");
-    assert_eq!(state.kv_get("tier-v3", KvScope::Assistant, "", "k").await.expect("get"), value("1"));
-    assert_eq!(state.kv_get("tier-v3", KvScope::Conversation, "c", "k").await.expect("get"), value("2"));
-    assert_eq!(state.kv_get("tier-v3", KvScope::Conversation, "d", "k").await.expect("get"), None);
-    state.kv_put("tier-v3", KvScope::Assistant, "", "k", None).await.expect("remove");
-    assert_eq!(state.kv_get("tier-v3", KvScope::Assistant, "", "k").await.expect("get"), None);
-    let contradiction = state.kv_put("tier-v3", KvScope::Assistant, "c", "k", value("1")).await;
-    assert!(matches!(contradiction, Err(StoreError::BadRequest { .. })), "{contradiction:?}");
+    state
+        .kv_put("tier-v3", KvScope::Assistant, "", "k", value("1"))
+        .await
+        .expect("put");
+    state
+        .kv_put("tier-v3", KvScope::Conversation, "c", "k", value("2"))
+        .await
+        .expect("put");
+    state
+        .kv_put("tier-v2", KvScope::Assistant, "", "k", value("3"))
+        .await
+        .expect("put");
+    assert_eq!(
+        state
+            .kv_get("tier-v3", KvScope::Assistant, "", "k")
+            .await
+            .expect("get"),
+        value("1")
+    );
+    assert_eq!(
+        state
+            .kv_get("tier-v3", KvScope::Conversation, "c", "k")
+            .await
+            .expect("get"),
+        value("2")
+    );
+    assert_eq!(
+        state
+            .kv_get("tier-v3", KvScope::Conversation, "d", "k")
+            .await
+            .expect("get"),
+        None
+    );
+    state
+        .kv_put("tier-v3", KvScope::Assistant, "", "k", None)
+        .await
+        .expect("remove");
+    assert_eq!(
+        state
+            .kv_get("tier-v3", KvScope::Assistant, "", "k")
+            .await
+            .expect("get"),
+        None
+    );
+    let contradiction = state
+        .kv_put("tier-v3", KvScope::Assistant, "c", "k", value("1"))
+        .await;
+    assert!(
+        matches!(contradiction, Err(StoreError::BadRequest { .. })),
+        "{contradiction:?}"
+    );
     state.put_meta("index", value("gen-1")).await.expect("put");
     assert_eq!(state.meta("index").await.expect("get"), value("gen-1"));
 }
@@ -210,22 +361,40 @@ async fn page_origins_are_replaced_by_slug() {
         authority: Authority::Owner,
         at: Timestamp::from_millis(1),
     };
-    state.put_page_origins(vec![origin("Kiwi.md", Origin::Import)]).await.expect("put");
-    state.put_page_origins(vec![origin("Kiwi 2.md", Origin::UserFile)]).await.expect("put");
-    assert_eq!(state.page_origins().await.expect("read"), [origin("Kiwi 2.md", Origin::UserFile)]);
+    state
+        .put_page_origins(vec![origin("Kiwi.md", Origin::Import)])
+        .await
+        .expect("put");
+    state
+        .put_page_origins(vec![origin("Kiwi 2.md", Origin::UserFile)])
+        .await
+        .expect("put");
+    assert_eq!(
+        state.page_origins().await.expect("read"),
+        [origin("Kiwi 2.md", Origin::UserFile)]
+    );
 }
 
 #[tokio::test]
 async fn a_reader_sees_what_a_writer_of_another_process_committed_and_cannot_write() {
     let place = Place::new();
     let absent = SqliteState::open_read_only(&place.path);
-    assert!(matches!(absent, Err(StoreError::NotFound { .. })), "{absent:?}");
+    assert!(
+        matches!(absent, Err(StoreError::NotFound { .. })),
+        "{absent:?}"
+    );
     let writer = place.open();
     let reader = SqliteState::open_read_only(&place.path).expect("opens beside the writer");
-    writer.put_meta("k", Some("v".to_owned())).await.expect("put");
+    writer
+        .put_meta("k", Some("v".to_owned()))
+        .await
+        .expect("put");
     assert_eq!(reader.meta("k").await.expect("get").as_deref(), Some("v"));
     let refused = reader.put_meta("k", None).await;
-    assert!(matches!(refused, Err(StoreError::BadRequest { .. })), "{refused:?}");
+    assert!(
+        matches!(refused, Err(StoreError::BadRequest { .. })),
+        "{refused:?}"
+    );
 }
 
 #[tokio::test]
@@ -235,14 +404,21 @@ async fn many_tasks_and_handles_write_without_losing_anything() {
     let tasks: Vec<_> = (0..40_u32)
         .map(|number| {
             let state = Arc::clone(&handles[(number % 2) as usize]);
-            tokio::spawn(async move { state.put_meta(&format!("k{number}"), Some(number.to_string())).await })
+            tokio::spawn(async move {
+                state
+                    .put_meta(&format!("k{number}"), Some(number.to_string()))
+                    .await
+            })
         })
         .collect();
     for task in tasks {
         task.await.expect("no panic").expect("no lock error");
     }
     for number in 0..40_u32 {
-        assert_eq!(handles[0].meta(&format!("k{number}")).await.expect("get"), Some(number.to_string()));
+        assert_eq!(
+            handles[0].meta(&format!("k{number}")).await.expect("get"),
+            Some(number.to_string())
+        );
     }
 }
 
@@ -250,16 +426,26 @@ async fn many_tasks_and_handles_write_without_losing_anything() {
 async fn the_settings_that_durability_rests_on_are_on() {
     let place = Place::new();
     let state = place.open();
-    let read = |name: &'static str| state.write_blocking(|transaction| {
-        transaction.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).map_err(sql("read a setting"))
-    });
+    let read = |name: &'static str| {
+        state.write_blocking(|transaction| {
+            transaction
+                .pragma_query_value(None, name, |row| row.get::<_, i64>(0))
+                .map_err(sql("read a setting"))
+        })
+    };
     assert_eq!(read("synchronous").expect("setting"), 2);
     assert_eq!(read("foreign_keys").expect("setting"), 1);
     assert_eq!(read("busy_timeout").expect("setting"), 5000);
-    state.write_unflushed_blocking(|_| Ok(())).expect("a relaxed write");
+    state
+        .write_unflushed_blocking(|_| Ok(()))
+        .expect("a relaxed write");
     assert_eq!(read("synchronous").expect("setting"), 2);
     // Older ones can damage a file in WAL mode.
-    assert!(rusqlite::version_number() >= 3_051_003, "{}", rusqlite::version());
+    assert!(
+        rusqlite::version_number() >= 3_051_003,
+        "{}",
+        rusqlite::version()
+    );
     state.check().await.expect("sound");
 }
 
@@ -272,7 +458,10 @@ fn opening_writes_nothing_to_an_existing_file() {
         drop(place.open());
         drop(SqliteState::open_read_only(&place.path).expect("open"));
     }
-    assert!(std::fs::read(&place.path).expect("bytes") == before, "the file was changed");
+    assert!(
+        std::fs::read(&place.path).expect("bytes") == before,
+        "the file was changed"
+    );
 }
 
 #[test]
@@ -297,12 +486,19 @@ fn a_file_that_is_no_whole_database_is_reported_and_left_alone() {
     ] {
         let place = Place::new();
         std::fs::write(&place.path, &bytes).expect("write");
-        for opened in
-            [SqliteState::open(&place.path, &ManualClock::default()), SqliteState::open_read_only(&place.path)]
-        {
-            assert!(matches!(opened, Err(StoreError::Damaged { .. })), "{what}: {opened:?}");
+        for opened in [
+            SqliteState::open(&place.path, &ManualClock::default()),
+            SqliteState::open_read_only(&place.path),
+        ] {
+            assert!(
+                matches!(opened, Err(StoreError::Damaged { .. })),
+                "{what}: {opened:?}"
+            );
         }
-        assert!(std::fs::read(&place.path).expect("bytes") == bytes, "{what} was changed");
+        assert!(
+            std::fs::read(&place.path).expect("bytes") == bytes,
+            "{what} was changed"
+        );
     }
 }
 
@@ -314,7 +510,10 @@ fn a_missing_file_with_a_log_is_damage_and_an_unfinished_creation_is_not() {
     std::fs::remove_file(&place.path).expect("remove");
     std::fs::write(migrate::beside(&place.path, "-wal"), "frames").expect("write");
     let opened = SqliteState::open(&place.path, &ManualClock::default());
-    assert!(matches!(opened, Err(StoreError::Damaged { .. })), "{opened:?}");
+    assert!(
+        matches!(opened, Err(StoreError::Damaged { .. })),
+        "{opened:?}"
+    );
 }
 
 #[tokio::test]
@@ -322,17 +521,46 @@ async fn entries_are_withheld_by_trust_and_channel() {
     let place = Place::new();
     let state = place.open();
     let add = |id: &str, channel: Channel, trust: Trust| {
-        let entry = remembered::PendingEntry { id: id.to_owned(), day: "d".to_owned(), entry: "e".to_owned() };
-        let (origin, authority, at) = (Origin::UserDirect, Authority::Owner, Timestamp::from_millis(1));
-        let source = remembered::EntrySource { channel, origin, authority, trust, at };
-        state.write_blocking(|transaction| remembered::add(transaction, id, &entry, &source)).expect("add");
+        let entry = remembered::PendingEntry {
+            id: id.to_owned(),
+            day: "d".to_owned(),
+            entry: "e".to_owned(),
+        };
+        let (origin, authority, at) = (
+            Origin::UserDirect,
+            Authority::Owner,
+            Timestamp::from_millis(1),
+        );
+        let source = remembered::EntrySource {
+            channel,
+            origin,
+            authority,
+            trust,
+            at,
+        };
+        state
+            .write_blocking(|transaction| remembered::add(transaction, id, &entry, &source))
+            .expect("add");
     };
     let user = |name: &str| Channel::User(name.to_owned());
     add("open", Channel::Global, Trust::Trusted);
     add("doubtful", Channel::Global, Trust::Untrusted);
     add("ada", user("ada"), Trust::Trusted);
     add("bo", user("bo"), Trust::Trusted);
-    let withheld = state.withheld_entries(vec![user("ada")]).await.expect("read");
-    assert_eq!(withheld, HashSet::from(["doubtful".to_owned(), "bo".to_owned()]));
-    assert_eq!(state.withheld_entries(Vec::new()).await.expect("read").len(), 3);
+    let withheld = state
+        .withheld_entries(vec![user("ada")])
+        .await
+        .expect("read");
+    assert_eq!(
+        withheld,
+        HashSet::from(["doubtful".to_owned(), "bo".to_owned()])
+    );
+    assert_eq!(
+        state
+            .withheld_entries(Vec::new())
+            .await
+            .expect("read")
+            .len(),
+        3
+    );
 }

@@ -17,7 +17,11 @@ pub(super) fn put(connection: &Connection, node: &TurnNode) -> StoreResult<()> {
         None => insert(connection, node)?,
         Some(known) if same(&known, node) => {}
         Some(known) if known.finalised || known.conversation != node.conversation => {
-            let found = if known.finalised { "finalised, with other content" } else { "in another conversation" };
+            let found = if known.finalised {
+                "finalised, with other content"
+            } else {
+                "in another conversation"
+            };
             return Err(StoreError::Conflict {
                 what: format!("message {}", node.id),
                 expected: "a message that may still change".to_owned(),
@@ -61,13 +65,24 @@ pub(super) fn recent(
     );
     let nodes: Vec<TurnNode> = connection
         .prepare_cached(&query)
-        .and_then(|mut statement| statement.query_map(params![conversation, branch, limit], read)?.collect())
+        .and_then(|mut statement| {
+            statement
+                .query_map(params![conversation, branch, limit], read)?
+                .collect()
+        })
         .map_err(sql("read a conversation"))?;
-    nodes.into_iter().map(|node| with_blocks(connection, node)).collect()
+    nodes
+        .into_iter()
+        .map(|node| with_blocks(connection, node))
+        .collect()
 }
 
 /// Returns the number of the last turn on a branch, 0 when there is none.
-pub(super) fn last_turn(connection: &Connection, conversation: &str, branch: &str) -> StoreResult<u64> {
+pub(super) fn last_turn(
+    connection: &Connection,
+    conversation: &str,
+    branch: &str,
+) -> StoreResult<u64> {
     let last: Option<Count> = connection
         .prepare_cached("SELECT max(turn) FROM turn_nodes WHERE conversation = ?1 AND branch = ?2")
         .and_then(|mut statement| statement.query_row([conversation, branch], |row| row.get(0)))
@@ -76,13 +91,19 @@ pub(super) fn last_turn(connection: &Connection, conversation: &str, branch: &st
 }
 
 /// Adds blocks to a message, replacing those of the same key.
-pub(super) fn attach(connection: &Connection, message: &str, blocks: &[(String, String)]) -> StoreResult<()> {
+pub(super) fn attach(
+    connection: &Connection,
+    message: &str,
+    blocks: &[(String, String)],
+) -> StoreResult<()> {
     let known = connection
         .prepare_cached("SELECT 1 FROM turn_nodes WHERE id = ?1")
         .and_then(|mut statement| statement.exists([message]))
         .map_err(sql("read a message"))?;
     if !known {
-        return Err(StoreError::NotFound { what: format!("message {message}") });
+        return Err(StoreError::NotFound {
+            what: format!("message {message}"),
+        });
     }
     upsert_blocks(connection, message, blocks)
 }
@@ -143,7 +164,11 @@ fn write(connection: &Connection, node: &TurnNode, statement: &str) -> StoreResu
         .map_err(sql("store a message"))
 }
 
-fn upsert_blocks(connection: &Connection, message: &str, blocks: &[(String, String)]) -> StoreResult<()> {
+fn upsert_blocks(
+    connection: &Connection,
+    message: &str,
+    blocks: &[(String, String)],
+) -> StoreResult<()> {
     for (key, text) in blocks {
         connection
             .prepare_cached(
@@ -182,7 +207,11 @@ fn read(row: &Row<'_>) -> rusqlite::Result<TurnNode> {
 fn with_blocks(connection: &Connection, mut node: TurnNode) -> StoreResult<TurnNode> {
     node.attached_blocks = connection
         .prepare_cached("SELECT key, text FROM turn_blocks WHERE message = ?1 ORDER BY seq")
-        .and_then(|mut statement| statement.query_map([&node.id], |row| Ok((row.get(0)?, row.get(1)?)))?.collect())
+        .and_then(|mut statement| {
+            statement
+                .query_map([&node.id], |row| Ok((row.get(0)?, row.get(1)?)))?
+                .collect()
+        })
         .map_err(sql("read a message's blocks"))?;
     Ok(node)
 }

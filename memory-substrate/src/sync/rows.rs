@@ -41,5 +41,7 @@ pub(crate) fn rows_of(page: &IndexedPage, bytes: &[u8]) -> Vec<IndexRow> {
 /// Returns whether a row's section has anything below its heading. One that has not gets no vector: a heading alone would
 /// be near every question about its subject and have nothing to say.
 pub(crate) fn says_something(row: &IndexRow) -> bool {
-    row.text.split_once('\n').is_some_and(|(_, body)| !body.trim().is_empty())
+    row.text
+        .split_once('\n')
+        .is_some_and(|(_, body)| !body.trim().is_empty())
 }

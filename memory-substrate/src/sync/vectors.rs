@@ -41,8 +41,9 @@ pub(crate) async fn embed(
     embedder: &dyn Embedder,
     go_on: &mut (dyn FnMut(usize, usize) -> bool + Send),
 ) -> StoreResult<Filled> {
-    let mut wanted: Vec<usize> =
-        (0..rows.len()).filter(|row| rows[*row].vector.is_none() && says_something(&rows[*row])).collect();
+    let mut wanted: Vec<usize> = (0..rows.len())
+        .filter(|row| rows[*row].vector.is_none() && says_something(&rows[*row]))
+        .collect();
     // Texts of like length fill a batch without padding.
     wanted.sort_by_key(|row| (rows[*row].text.len(), *row));
     let mut filled = Filled::default();
@@ -73,7 +74,11 @@ async fn embed_chunk(
             Ok(())
         }
         Ok(vectors) => Err(failed(EmbedError::Failed {
-            reason: format!("{} vectors came back for {} texts", vectors.rows(), chunk.len()),
+            reason: format!(
+                "{} vectors came back for {} texts",
+                vectors.rows(),
+                chunk.len()
+            ),
         })),
         Err(EmbedError::BadInput { .. }) if chunk.len() > 1 => {
             for row in chunk {

@@ -38,11 +38,16 @@ impl WriterLock {
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                return Err(SubstrateError::Store(StoreError::Locked { holder: describe_holder(&mut file) }));
+                return Err(SubstrateError::Store(StoreError::Locked {
+                    holder: describe_holder(&mut file),
+                }));
             }
             Err(TryLockError::Error(error)) => return Err(SubstrateError::io("lock", path)(error)),
         }
-        let holder = Holder { pid: std::process::id(), command: command.to_owned() };
+        let holder = Holder {
+            pid: std::process::id(),
+            command: command.to_owned(),
+        };
         write_holder(&mut file, &holder).map_err(SubstrateError::io("write", path))?;
         Ok(Self { _file: file })
     }
@@ -57,7 +62,10 @@ fn write_holder(file: &mut File, holder: &Holder) -> io::Result<()> {
 
 fn describe_holder(file: &mut File) -> String {
     let mut text = String::new();
-    let holder = file.read_to_string(&mut text).ok().and_then(|_| serde_json::from_str::<Holder>(&text).ok());
+    let holder = file
+        .read_to_string(&mut text)
+        .ok()
+        .and_then(|_| serde_json::from_str::<Holder>(&text).ok());
     holder.map_or_else(
         || "another process is writing to it".to_owned(),
         |Holder { pid, command }| format!("process {pid} (`{command}`) is writing to it"),

@@ -25,7 +25,13 @@ pub async fn run() -> Result<Vec<Figure>> {
     let mut figures = Vec::new();
     let maker = Maker::new(7);
     let texts: Vec<String> = (0..PAGES)
-        .flat_map(|number| Page::parse(&Slug::from_title(&format!("page-{number}")), &maker.page(number)).sections)
+        .flat_map(|number| {
+            Page::parse(
+                &Slug::from_title(&format!("page-{number}")),
+                &maker.page(number),
+            )
+            .sections
+        })
         .map(|section| section.text())
         .collect();
 
@@ -34,7 +40,9 @@ pub async fn run() -> Result<Vec<Figure>> {
     let start = Instant::now();
     let embedder = LocalEmbedder::load(provisioned).await?;
     figures.push(Figure::millis("model_load", start.elapsed()));
-    embedder.embed(texts.iter().take(32).cloned().collect()).await?;
+    embedder
+        .embed(texts.iter().take(32).cloned().collect())
+        .await?;
     let start = Instant::now();
     let vectors = embedder.embed(texts.clone()).await?;
     let alone = f64::from(u32::try_from(vectors.rows())?) / start.elapsed().as_secs_f64();
@@ -46,8 +54,14 @@ pub async fn run() -> Result<Vec<Figure>> {
         embedder.embed(vec![question]).await?;
         queries.push(start.elapsed());
     }
-    figures.push(Figure::millis("query_embedding_p50", percentile(&mut queries, 0.5)));
-    figures.push(Figure::millis("query_embedding_p95", percentile(&mut queries, 0.95)));
+    figures.push(Figure::millis(
+        "query_embedding_p50",
+        percentile(&mut queries, 0.5),
+    ));
+    figures.push(Figure::millis(
+        "query_embedding_p95",
+        percentile(&mut queries, 0.95),
+    ));
     drop(embedder);
 
     let host = TempHost::new(EmbedderChoice::Auto).await?;
@@ -57,23 +71,52 @@ pub async fn run() -> Result<Vec<Figure>> {
     let start = Instant::now();
     let (_, synced) = host
         .assistant
-        .ingest(IngestSource::Folder(folder), IngestOptions::default(), &mut |_| ControlFlow::Continue(()))
+        .ingest(
+            IngestSource::Folder(folder),
+            IngestOptions::default(),
+            &mut |_| ControlFlow::Continue(()),
+        )
         .await?;
     let took = start.elapsed().as_secs_f64();
     let sections = f64::from(u32::try_from(synced.sections)?);
-    figures.push(Figure::new("ingest_with_model", f64::from(u32::try_from(PAGES)?) / took, "pages/s"));
-    figures.push(Figure::new("ingest_with_model_sections", sections / took, "sections/s"));
-    figures.push(Figure::new("ingest_against_embedder_alone", sections / took / alone, "ratio"));
+    figures.push(Figure::new(
+        "ingest_with_model",
+        f64::from(u32::try_from(PAGES)?) / took,
+        "pages/s",
+    ));
+    figures.push(Figure::new(
+        "ingest_with_model_sections",
+        sections / took,
+        "sections/s",
+    ));
+    figures.push(Figure::new(
+        "ingest_against_embedder_alone",
+        sections / took / alone,
+        "ratio",
+    ));
     let mut turns = Vec::new();
     for number in 0..QUERIES {
         let question = maker.question();
         let start = Instant::now();
-        let injection = host.assistant.begin_turn(TurnInput::owner(format!("conversation-{number}"), question)).await;
+        let injection = host
+            .assistant
+            .begin_turn(TurnInput::owner(format!("conversation-{number}"), question))
+            .await;
         turns.push(start.elapsed());
         drop(injection);
     }
-    figures.push(Figure::millis("begin_turn_with_model_p50", percentile(&mut turns, 0.5)));
-    figures.push(Figure::millis("begin_turn_with_model_p95", percentile(&mut turns, 0.95)));
-    figures.push(Figure::new("resident_with_model", resident_megabytes(), "MB"));
+    figures.push(Figure::millis(
+        "begin_turn_with_model_p50",
+        percentile(&mut turns, 0.5),
+    ));
+    figures.push(Figure::millis(
+        "begin_turn_with_model_p95",
+        percentile(&mut turns, 0.95),
+    ));
+    figures.push(Figure::new(
+        "resident_with_model",
+        resident_megabytes(),
+        "MB",
+    ));
     Ok(figures)
 }

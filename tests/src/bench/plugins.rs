@@ -28,10 +28,18 @@ pub async fn run() -> Result<Vec<Figure>> {
     for tier in [Tier::V1, Tier::V2, Tier::V3] {
         let name = format!("tier-{tier}");
         let library = plugin_folder().join(format!("lib{}.so", name.replace('-', "_")));
-        let bytes = std::fs::metadata(&library).with_context(|| format!("no `{}`", library.display()))?.len();
-        figures.push(Figure::new(format!("plugin_size_{tier}"), kilobytes(bytes), "kB"));
+        let bytes = std::fs::metadata(&library)
+            .with_context(|| format!("no `{}`", library.display()))?
+            .len();
+        figures.push(Figure::new(
+            format!("plugin_size_{tier}"),
+            kilobytes(bytes),
+            "kB",
+        ));
 
-        let config = Config::load(&Layers::default()).map(|(config, _)| config).unwrap_or_default();
+        let config = Config::load(&Layers::default())
+            .map(|(config, _)| config)
+            .unwrap_or_default();
         let mut loads = Vec::new();
         for load in 0..LOADS {
             // A machinery of its own loads the library anew; only the operating system remembers it.
@@ -46,7 +54,11 @@ pub async fn run() -> Result<Vec<Figure>> {
             let services = store.services(tier, &Capability::ALL);
             let change = slot.ensure(&wanted, &services).await;
             let problem = slot.status().problem;
-            loads.push(change.timings.with_context(|| format!("`{name}` did not load: {problem:?}"))?);
+            loads.push(
+                change
+                    .timings
+                    .with_context(|| format!("`{name}` did not load: {problem:?}"))?,
+            );
             if load + 1 == LOADS {
                 let pinned = slot.pin()?;
                 let start = Instant::now();
@@ -61,7 +73,11 @@ pub async fn run() -> Result<Vec<Figure>> {
                     pinned.stats(&call).await?;
                 }
                 let each = start.elapsed().as_secs_f64() * 1e6 / 200.0;
-                figures.push(Figure::new(format!("abi_async_call_with_thread_hop_{tier}"), each, "us"));
+                figures.push(Figure::new(
+                    format!("abi_async_call_with_thread_hop_{tier}"),
+                    each,
+                    "us",
+                ));
             }
         }
         figures.extend(by_step(tier, &loads));
@@ -101,12 +117,18 @@ fn by_step(tier: Tier, loads: &[LoadTimings]) -> Vec<Figure> {
         .into_iter()
         .map(|(name, step)| {
             let mut times: Vec<_> = loads.iter().map(step).collect();
-            Figure::millis(format!("load_{tier}_{name}_p50"), percentile(&mut times, 0.5))
+            Figure::millis(
+                format!("load_{tier}_{name}_p50"),
+                percentile(&mut times, 0.5),
+            )
         })
         .collect()
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a plugin has a few megabytes at most")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a plugin has a few megabytes at most"
+)]
 fn kilobytes(bytes: u64) -> f64 {
     bytes as f64 / 1e3
 }

@@ -34,9 +34,18 @@ pub async fn run() -> Result<Vec<Figure>> {
         notes.push(start.elapsed());
     }
     let mut figures = Vec::new();
-    for (name, times) in [("bare_flushed_commit", &mut commits), ("remember", &mut notes)] {
-        figures.push(Figure::millis(format!("{name}_p50"), percentile(times, 0.5)));
-        figures.push(Figure::millis(format!("{name}_p95"), percentile(times, 0.95)));
+    for (name, times) in [
+        ("bare_flushed_commit", &mut commits),
+        ("remember", &mut notes),
+    ] {
+        figures.push(Figure::millis(
+            format!("{name}_p50"),
+            percentile(times, 0.5),
+        ));
+        figures.push(Figure::millis(
+            format!("{name}_p95"),
+            percentile(times, 0.95),
+        ));
     }
     Ok(figures)
 }

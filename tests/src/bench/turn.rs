@@ -23,7 +23,11 @@ const CONVERSATION: usize = 10;
 
 /// Measures ingest, index, a restart and turns over that many pages with seeded vectors.
 pub async fn run(pages: usize) -> Result<Vec<Figure>> {
-    let label = if pages.is_multiple_of(1_000) { format!("{}k", pages / 1_000) } else { pages.to_string() };
+    let label = if pages.is_multiple_of(1_000) {
+        format!("{}k", pages / 1_000)
+    } else {
+        pages.to_string()
+    };
     let figure = |name: &str, value: Duration| Figure::millis(format!("{name}_{label}"), value);
     let mut figures = Vec::new();
     let maker = Maker::new(pages as u64);
@@ -34,30 +38,69 @@ pub async fn run(pages: usize) -> Result<Vec<Figure>> {
     let start = Instant::now();
     let (report, synced) = host
         .assistant
-        .ingest(IngestSource::Folder(folder), IngestOptions::default(), &mut |_| ControlFlow::Continue(()))
+        .ingest(
+            IngestSource::Folder(folder),
+            IngestOptions::default(),
+            &mut |_| ControlFlow::Continue(()),
+        )
         .await?;
     let took = start.elapsed();
-    ensure!(report.written == pages && synced.sections == pages * SECTIONS, "not every section was indexed");
-    figures.push(Figure::new(format!("ingest_seeded_{label}"), rate(pages, took), "pages/s"));
+    ensure!(
+        report.written == pages && synced.sections == pages * SECTIONS,
+        "not every section was indexed"
+    );
+    figures.push(Figure::new(
+        format!("ingest_seeded_{label}"),
+        rate(pages, took),
+        "pages/s",
+    ));
     let stats = host.assistant.stats().await?.engine;
     if let Some(index) = stats.index {
-        figures.push(Figure::new(format!("index_files_{label}"), number(index.files), "files"));
-        figures.push(Figure::new(format!("index_bytes_{label}"), number(index.bytes) / 1e6, "MB"));
-        figures.push(Figure::new(format!("index_rows_{label}"), number(index.rows), "rows"));
+        figures.push(Figure::new(
+            format!("index_files_{label}"),
+            number(index.files),
+            "files",
+        ));
+        figures.push(Figure::new(
+            format!("index_bytes_{label}"),
+            number(index.bytes) / 1e6,
+            "MB",
+        ));
+        figures.push(Figure::new(
+            format!("index_rows_{label}"),
+            number(index.rows),
+            "rows",
+        ));
     }
 
     // The restart happens in this process: the operating system's file cache is warm, as it is after an upgrade.
     let before = resident_megabytes();
     let start = Instant::now();
     let host = host.restarted(given(SeededEmbedder::default())).await?;
-    let injection = host.assistant.begin_turn(TurnInput::owner("cold", maker.question())).await;
+    let injection = host
+        .assistant
+        .begin_turn(TurnInput::owner("cold", maker.question()))
+        .await;
     figures.push(figure("cold_start_to_first_injection", start.elapsed()));
-    ensure!(!injection.blocks.is_empty(), "the first turn brought nothing: {:?}", injection.notices);
-    figures.push(Figure::new(format!("resident_{label}"), resident_megabytes(), "MB"));
-    figures.push(Figure::new(format!("resident_before_restart_{label}"), before, "MB"));
+    ensure!(
+        !injection.blocks.is_empty(),
+        "the first turn brought nothing: {:?}",
+        injection.notices
+    );
+    figures.push(Figure::new(
+        format!("resident_{label}"),
+        resident_megabytes(),
+        "MB",
+    ));
+    figures.push(Figure::new(
+        format!("resident_before_restart_{label}"),
+        before,
+        "MB",
+    ));
 
     let embedder = SeededEmbedder::default();
-    let (mut begins, mut attaches, mut ends, mut embeddings) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut begins, mut attaches, mut ends, mut embeddings) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for turn in 0..WARM_UP + TURNS {
         let question = maker.question();
         let start = Instant::now();
@@ -65,14 +108,23 @@ pub async fn run(pages: usize) -> Result<Vec<Figure>> {
         let embedding = start.elapsed();
         let conversation = format!("conversation-{}", turn / CONVERSATION);
         let start = Instant::now();
-        let injection = host.assistant.begin_turn(TurnInput::owner(conversation, question)).await;
+        let injection = host
+            .assistant
+            .begin_turn(TurnInput::owner(conversation, question))
+            .await;
         let begin = start.elapsed();
-        ensure!(injection.trace.degraded.is_empty(), "a turn was degraded: {:?}", injection.trace.degraded);
+        ensure!(
+            injection.trace.degraded.is_empty(),
+            "a turn was degraded: {:?}",
+            injection.trace.degraded
+        );
         let start = Instant::now();
         host.assistant.attached(&injection).await?;
         let attach = start.elapsed();
         let start = Instant::now();
-        host.assistant.end_turn(injection, TurnEnd::reply("Noted.")).await?;
+        host.assistant
+            .end_turn(injection, TurnEnd::reply("Noted."))
+            .await?;
         if turn >= WARM_UP {
             ends.push(start.elapsed());
             begins.push(begin);
@@ -92,7 +144,10 @@ pub async fn run(pages: usize) -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
-#[expect(clippy::cast_precision_loss, reason = "counts of pages, files and bytes of an index")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "counts of pages, files and bytes of an index"
+)]
 fn number(count: u64) -> f64 {
     count as f64
 }

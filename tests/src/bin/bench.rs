@@ -10,8 +10,9 @@ const NAMES: [&str; 5] = ["plugins", "remember", "ingest", "turn-1k", "turn-10k"
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    let (options, mut names): (Vec<String>, Vec<String>) =
-        std::env::args().skip(1).partition(|word| word.starts_with("--"));
+    let (options, mut names): (Vec<String>, Vec<String>) = std::env::args()
+        .skip(1)
+        .partition(|word| word.starts_with("--"));
     let json = options.iter().any(|option| option == "--json");
     if let Some(unknown) = options.iter().find(|option| *option != "--json") {
         bail!("unknown option `{unknown}`: the only one is `--json`");
@@ -27,8 +28,8 @@ async fn main() -> Result<()> {
             "plugins" => plugins::run().await?,
             "remember" => remember::run().await?,
             "ingest" => ingest::run().await?,
-            "turn-1k" => turn::run(1_000).await?,
-            "turn-10k" => turn::run(10_000).await?,
+            "turn-1k" => Box::pin(turn::run(1_000)).await?,
+            "turn-10k" => Box::pin(turn::run(10_000)).await?,
             _ => bail!("unknown benchmark `{name}`: there are {}", NAMES.join(", ")),
         };
         if !json {

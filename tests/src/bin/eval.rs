@@ -36,7 +36,12 @@ async fn main() -> Result<()> {
         }
         for set in read(name, &folder)? {
             if set.dropped > 0 {
-                writeln!(io::stderr(), "{}: {} judgements could not be read", set.name, set.dropped)?;
+                writeln!(
+                    io::stderr(),
+                    "{}: {} judgements could not be read",
+                    set.name,
+                    set.dropped
+                )?;
             }
             let mut said = Ok(());
             rows.extend(run::run(&set, &mut |text| said = writeln!(io::stderr(), "{text}")).await?);
@@ -44,7 +49,11 @@ async fn main() -> Result<()> {
         }
     }
     if rows.is_empty() {
-        bail!("`{}` holds none of: {}", arguments.data.display(), arguments.sets.join(", "));
+        bail!(
+            "`{}` holds none of: {}",
+            arguments.data.display(),
+            arguments.sets.join(", ")
+        );
     }
     if !missing.is_empty() {
         writeln!(io::stderr(), "not there, left out: {}", missing.join(", "))?;
@@ -67,13 +76,19 @@ fn parse(words: impl Iterator<Item = String>) -> Result<Arguments> {
             "--data" => data = words.next().map(PathBuf::from),
             "--set" => sets.push(words.next().context("`--set` needs a name")?),
             "--json" => json = true,
-            _ => bail!("unknown argument `{word}`: usage is `eval --data DIR [--set NAME]... [--json]`"),
+            _ => bail!(
+                "unknown argument `{word}`: usage is `eval --data DIR [--set NAME]... [--json]`"
+            ),
         }
     }
     if sets.is_empty() {
         sets = DEFAULT_SETS.map(str::to_owned).to_vec();
     }
-    Ok(Arguments { data: data.context("`--data DIR` is missing")?, sets, json })
+    Ok(Arguments {
+        data: data.context("`--data DIR` is missing")?,
+        sets,
+        json,
+    })
 }
 
 fn read(name: &str, folder: &Path) -> Result<Vec<EvalSet>> {
@@ -82,7 +97,10 @@ fn read(name: &str, folder: &Path) -> Result<Vec<EvalSet>> {
         "longmemeval-lite" => vec![longmemeval::read(folder)?],
         "cranfield" => vec![cranfield::read(folder)?],
         "vaswani" => vec![vaswani::read(folder)?],
-        "xquad" => LANGUAGES.into_iter().map(|language| xquad::read(folder, language)).collect::<Result<_>>()?,
+        "xquad" => LANGUAGES
+            .into_iter()
+            .map(|language| xquad::read(folder, language))
+            .collect::<Result<_>>()?,
         _ => bail!("unknown set `{name}`"),
     })
 }

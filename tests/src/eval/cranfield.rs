@@ -13,8 +13,12 @@ pub fn read(folder: &Path) -> Result<EvalSet> {
     let pages: Vec<_> = between(&documents, "<doc>", "</doc>")
         .filter_map(|document| {
             let number = between(document, "<docno>", "</docno>").next()?.trim();
-            let title = between(document, "<title>", "</title>").next().unwrap_or_default();
-            let text = between(document, "<text>", "</text>").next().unwrap_or_default();
+            let title = between(document, "<title>", "</title>")
+                .next()
+                .unwrap_or_default();
+            let text = between(document, "<text>", "</text>")
+                .next()
+                .unwrap_or_default();
             Some(document_page(number, Some(title), None, text))
         })
         .collect();
@@ -23,12 +27,31 @@ pub fn read(folder: &Path) -> Result<EvalSet> {
     let questions: Vec<_> = between(&queries, "<top>", "</top>")
         .enumerate()
         .filter_map(|(position, query)| {
-            let text = between(query, "<title>", "</title>").next()?.split_whitespace().collect::<Vec<_>>().join(" ");
+            let text = between(query, "<title>", "</title>")
+                .next()?
+                .split_whitespace()
+                .collect::<Vec<_>>()
+                .join(" ");
             let relevant = gold.iter().filter(|(number, _)| *number == position + 1);
-            Some(Question { text, gold: relevant.map(|(_, document)| document.clone()).collect() })
+            Some(Question {
+                text,
+                gold: relevant.map(|(_, document)| document.clone()).collect(),
+            })
         })
         .collect();
-    ensure!(pages.len() == 1_400 && questions.len() == 225, "the Cranfield collection is incomplete");
-    let corpora = vec![Corpus { name: "cranfield".to_owned(), pages, questions }];
-    Ok(EvalSet { name: "Cranfield".to_owned(), unit: Unit::Page, corpora, dropped: 0 })
+    ensure!(
+        pages.len() == 1_400 && questions.len() == 225,
+        "the Cranfield collection is incomplete"
+    );
+    let corpora = vec![Corpus {
+        name: "cranfield".to_owned(),
+        pages,
+        questions,
+    }];
+    Ok(EvalSet {
+        name: "Cranfield".to_owned(),
+        unit: Unit::Page,
+        corpora,
+        dropped: 0,
+    })
 }

@@ -15,7 +15,8 @@ const ADVERSARIAL: u64 = 5;
 
 #[derive(Deserialize)]
 struct Sample {
-    sample_id: String,
+    #[serde(rename = "sample_id")]
+    id: String,
     conversation: BTreeMap<String, Value>,
     qa: Vec<Asked>,
 }
@@ -40,15 +41,34 @@ struct Spoken {
 pub fn read(folder: &Path) -> Result<[EvalSet; 2]> {
     let text = read_text(&folder.join("locomo5.json.gz"))?;
     let samples: Vec<Sample> = serde_json::from_str(&text).context("LoCoMo is not as expected")?;
-    let mut turns = EvalSet { name: "LoCoMo turn".to_owned(), unit: Unit::Section, corpora: Vec::new(), dropped: 0 };
-    let mut sessions =
-        EvalSet { name: "LoCoMo session".to_owned(), unit: Unit::Page, corpora: Vec::new(), dropped: 0 };
+    let mut turns = EvalSet {
+        name: "LoCoMo turn".to_owned(),
+        unit: Unit::Section,
+        corpora: Vec::new(),
+        dropped: 0,
+    };
+    let mut sessions = EvalSet {
+        name: "LoCoMo session".to_owned(),
+        unit: Unit::Page,
+        corpora: Vec::new(),
+        dropped: 0,
+    };
     for sample in samples {
         let pages = pages(&sample.conversation)?;
-        let known: BTreeMap<&str, &str> =
-            pages.iter().flat_map(|page| page.units.iter().map(|unit| (unit.as_str(), page.name.as_str()))).collect();
+        let known: BTreeMap<&str, &str> = pages
+            .iter()
+            .flat_map(|page| {
+                page.units
+                    .iter()
+                    .map(|unit| (unit.as_str(), page.name.as_str()))
+            })
+            .collect();
         let (mut by_turn, mut by_session) = (Vec::new(), Vec::new());
-        for asked in sample.qa.iter().filter(|asked| asked.category != ADVERSARIAL) {
+        for asked in sample
+            .qa
+            .iter()
+            .filter(|asked| asked.category != ADVERSARIAL)
+        {
             let mut gold = BTreeSet::new();
             for written in &asked.evidence {
                 for one in written.split([';', ',', ' ']).filter(|one| !one.is_empty()) {
@@ -63,12 +83,30 @@ pub fn read(folder: &Path) -> Result<[EvalSet; 2]> {
             if gold.is_empty() {
                 continue;
             }
-            let pages = gold.iter().filter_map(|id| known.get(id.as_str())).map(|page| (*page).to_owned()).collect();
-            by_session.push(Question { text: asked.question.clone(), gold: pages });
-            by_turn.push(Question { text: asked.question.clone(), gold });
+            let pages = gold
+                .iter()
+                .filter_map(|id| known.get(id.as_str()))
+                .map(|page| (*page).to_owned())
+                .collect();
+            by_session.push(Question {
+                text: asked.question.clone(),
+                gold: pages,
+            });
+            by_turn.push(Question {
+                text: asked.question.clone(),
+                gold,
+            });
         }
-        turns.corpora.push(Corpus { name: sample.sample_id.clone(), pages: pages.clone(), questions: by_turn });
-        sessions.corpora.push(Corpus { name: sample.sample_id, pages, questions: by_session });
+        turns.corpora.push(Corpus {
+            name: sample.id.clone(),
+            pages: pages.clone(),
+            questions: by_turn,
+        });
+        sessions.corpora.push(Corpus {
+            name: sample.id,
+            pages,
+            questions: by_session,
+        });
     }
     sessions.dropped = turns.dropped;
     Ok([turns, sessions])
@@ -84,20 +122,39 @@ fn pages(conversation: &BTreeMap<String, Value>) -> Result<Vec<EvalPage>> {
             }
             break;
         };
-        let spoken: Vec<Spoken> = serde_json::from_value(session.clone()).context("a LoCoMo session is not a list")?;
-        let date = conversation.get(&format!("session_{number}_date_time")).and_then(Value::as_str).unwrap_or_default();
-        let mut text = format!("---\ntitle: {}\n---\n", quoted(&format!("Session {number} on {date}")));
+        let spoken: Vec<Spoken> =
+            serde_json::from_value(session.clone()).context("a LoCoMo session is not a list")?;
+        let date = conversation
+            .get(&format!("session_{number}_date_time"))
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        let mut text = format!(
+            "---\ntitle: {}\n---\n",
+            quoted(&format!("Session {number} on {date}"))
+        );
         let mut units = Vec::new();
         for turn in spoken {
-            let Some(id) = turn_id(&turn.dia_id) else { continue };
-            write!(text, "\n## {} on {date}\n\n{}\n", turn.speaker, plain(&turn.text))
-                .context("writing to a string cannot fail")?;
+            let Some(id) = turn_id(&turn.dia_id) else {
+                continue;
+            };
+            write!(
+                text,
+                "\n## {} on {date}\n\n{}\n",
+                turn.speaker,
+                plain(&turn.text)
+            )
+            .context("writing to a string cannot fail")?;
             if let Some(caption) = turn.blip_caption {
-                write!(text, "\nPicture: {}\n", plain(&caption)).context("writing to a string cannot fail")?;
+                write!(text, "\nPicture: {}\n", plain(&caption))
+                    .context("writing to a string cannot fail")?;
             }
             units.push(id);
         }
-        pages.push(EvalPage { name: format!("session-{number:02}"), text, units });
+        pages.push(EvalPage {
+            name: format!("session-{number:02}"),
+            text,
+            units,
+        });
     }
     Ok(pages)
 }

@@ -32,12 +32,21 @@ pub const LARGEST_K: usize = 10;
 
 /// Measures one ranking.
 pub fn measure(ranking: &[String], gold: &BTreeSet<String>) -> Measures {
-    let hits: Vec<bool> = ranking.iter().take(LARGEST_K).map(|unit| gold.contains(unit)).collect();
+    let hits: Vec<bool> = ranking
+        .iter()
+        .take(LARGEST_K)
+        .map(|unit| gold.contains(unit))
+        .collect();
     let found = |k: usize| hits.iter().take(k).filter(|hit| **hit).count();
     let share = |k: usize| ratio(found(k), gold.len());
     let flag = |condition: bool| if condition { 1.0 } else { 0.0 };
     let discount = |rank: usize| 1.0 / ratio(rank + 2, 1).log2();
-    let gained: f64 = hits.iter().enumerate().filter(|(_, hit)| **hit).map(|(rank, _)| discount(rank)).sum();
+    let gained: f64 = hits
+        .iter()
+        .enumerate()
+        .filter(|(_, hit)| **hit)
+        .map(|(rank, _)| discount(rank))
+        .sum();
     let ideal: f64 = (0..gold.len().min(LARGEST_K)).map(discount).sum();
     Measures {
         any_5: flag(found(5) > 0),
@@ -47,7 +56,10 @@ pub fn measure(ranking: &[String], gold: &BTreeSet<String>) -> Measures {
         recall_10: share(10),
         all_10: flag(found(10) == gold.len()),
         ndcg_10: if ideal > 0.0 { gained / ideal } else { 0.0 },
-        mrr_10: hits.iter().position(|hit| *hit).map_or(0.0, |rank| 1.0 / ratio(rank + 1, 1)),
+        mrr_10: hits
+            .iter()
+            .position(|hit| *hit)
+            .map_or(0.0, |rank| 1.0 / ratio(rank + 1, 1)),
     }
 }
 
@@ -79,20 +91,39 @@ pub struct Difference {
 
 /// Returns the mean difference `left − right` over the same questions.
 pub fn paired(left: &[f64], right: &[f64]) -> Difference {
-    let differences: Vec<f64> = left.iter().zip(right).map(|(left, right)| left - right).collect();
+    let differences: Vec<f64> = left
+        .iter()
+        .zip(right)
+        .map(|(left, right)| left - right)
+        .collect();
     let mean = average(differences.iter().copied());
     let degrees = differences.len().saturating_sub(1).max(1);
-    let variance = differences.iter().map(|difference| (difference - mean).powi(2)).sum::<f64>() / ratio(degrees, 1);
+    let variance = differences
+        .iter()
+        .map(|difference| (difference - mean).powi(2))
+        .sum::<f64>()
+        / ratio(degrees, 1);
     let half = 1.96 * (variance / ratio(differences.len().max(1), 1)).sqrt();
-    Difference { mean, low: mean - half, high: mean + half }
+    Difference {
+        mean,
+        low: mean - half,
+        high: mean + half,
+    }
 }
 
 fn average(values: impl Iterator<Item = f64>) -> f64 {
     let (sum, count) = values.fold((0.0, 0), |(sum, count), value| (sum + value, count + 1));
-    if count == 0 { 0.0 } else { sum / ratio(count, 1) }
+    if count == 0 {
+        0.0
+    } else {
+        sum / ratio(count, 1)
+    }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "counts of questions and ranks are small")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "counts of questions and ranks are small"
+)]
 fn ratio(part: usize, whole: usize) -> f64 {
     part as f64 / whole as f64
 }
@@ -103,14 +134,23 @@ mod tests {
 
     fn check(ranking: &[&str], gold: &[&str]) -> Measures {
         let ranking: Vec<String> = ranking.iter().map(|unit| (*unit).to_owned()).collect();
-        measure(&ranking, &gold.iter().map(|unit| (*unit).to_owned()).collect())
+        measure(
+            &ranking,
+            &gold.iter().map(|unit| (*unit).to_owned()).collect(),
+        )
     }
 
     #[test]
     fn hand_computed_measures() {
         let measures = check(&["x", "a", "y", "z", "w", "b"], &["a", "b"]);
-        assert_eq!((measures.any_5, measures.recall_5, measures.all_5), (1.0, 0.5, 0.0));
-        assert_eq!((measures.any_10, measures.recall_10, measures.all_10), (1.0, 1.0, 1.0));
+        assert_eq!(
+            (measures.any_5, measures.recall_5, measures.all_5),
+            (1.0, 0.5, 0.0)
+        );
+        assert_eq!(
+            (measures.any_10, measures.recall_10, measures.all_10),
+            (1.0, 1.0, 1.0)
+        );
         assert!((measures.mrr_10 - 0.5).abs() < 1e-12);
         let expected = (1.0 / 3_f64.log2() + 1.0 / 7_f64.log2()) / (1.0 + 1.0 / 3_f64.log2());
         assert!((measures.ndcg_10 - expected).abs() < 1e-12);
@@ -122,6 +162,9 @@ mod tests {
         let difference = paired(&[1.0, 0.0, 1.0, 1.0], &[0.0, 0.0, 1.0, 0.0]);
         assert!((difference.mean - 0.5).abs() < 1e-12);
         let half = 1.96 * (1.0_f64 / 3.0 / 4.0).sqrt();
-        assert!((difference.high - 0.5 - half).abs() < 1e-12 && (difference.low - 0.5 + half).abs() < 1e-12);
+        assert!(
+            (difference.high - 0.5 - half).abs() < 1e-12
+                && (difference.low - 0.5 + half).abs() < 1e-12
+        );
     }
 }

@@ -30,7 +30,12 @@ pub const METHODS: [&str; 4] = ["BM25", "dense", "RRF", "tier-v3"];
 pub async fn run(set: &EvalSet, progress: &mut dyn FnMut(&str)) -> Result<Vec<Row>> {
     let mut measured: [Vec<Measures>; METHODS.len()] = Default::default();
     for corpus in &set.corpora {
-        progress(&format!("{}: {} ({} pages)", set.name, corpus.name, corpus.pages.len()));
+        progress(&format!(
+            "{}: {} ({} pages)",
+            set.name,
+            corpus.name,
+            corpus.pages.len()
+        ));
         let size = corpus.size(set.unit);
         ensure!(
             size > LARGEST_K,
@@ -61,7 +66,11 @@ pub async fn run(set: &EvalSet, progress: &mut dyn FnMut(&str)) -> Result<Vec<Ro
         .collect())
 }
 
-async fn run_corpus(unit: Unit, corpus: &Corpus, measured: &mut [Vec<Measures>; METHODS.len()]) -> Result<()> {
+async fn run_corpus(
+    unit: Unit,
+    corpus: &Corpus,
+    measured: &mut [Vec<Measures>; METHODS.len()],
+) -> Result<()> {
     let host = TempHost::new(EmbedderChoice::Auto).await?;
     let folder = host.folder.path().join("pages");
     fs::create_dir_all(&folder)?;
@@ -71,19 +80,36 @@ async fn run_corpus(unit: Unit, corpus: &Corpus, measured: &mut [Vec<Measures>; 
         let slug = Slug::from_path(&page.name);
         if unit == Unit::Section {
             let sections = Page::parse(&slug, &page.text).sections;
-            ensure!(sections.len() == page.units.len() + 1, "page `{}` was not cut into its turns", page.name);
+            ensure!(
+                sections.len() == page.units.len() + 1,
+                "page `{}` was not cut into its turns",
+                page.name
+            );
             for (section, name) in sections.into_iter().skip(1).zip(&page.units) {
                 units.sections.insert(section.id, name.clone());
             }
         }
         units.pages.insert(slug, page.name.clone());
     }
-    ensure!(units.pages.len() == corpus.pages.len(), "two pages of `{}` share a slug", corpus.name);
+    ensure!(
+        units.pages.len() == corpus.pages.len(),
+        "two pages of `{}` share a slug",
+        corpus.name
+    );
     let (report, _) = host
         .assistant
-        .ingest(IngestSource::Folder(folder), IngestOptions::default(), &mut |_| ControlFlow::Continue(()))
+        .ingest(
+            IngestSource::Folder(folder),
+            IngestOptions::default(),
+            &mut |_| ControlFlow::Continue(()),
+        )
         .await?;
-    ensure!(report.written == corpus.pages.len(), "{} of {} pages were ingested", report.written, corpus.pages.len());
+    ensure!(
+        report.written == corpus.pages.len(),
+        "{} of {} pages were ingested",
+        report.written,
+        corpus.pages.len()
+    );
 
     let store = host.assistant.store().await?;
     let services = store.services(Tier::V3, &[Capability::Lexical, Capability::Dense]);
@@ -93,8 +119,15 @@ async fn run_corpus(unit: Unit, corpus: &Corpus, measured: &mut [Vec<Measures>; 
         let lexical = lexical(&services, &call, &question.text).await?;
         let dense = dense(&services, &call, &question.text).await?;
         let fused = reciprocal_rank_fusion(&lexical, &dense);
-        let explained = host.assistant.explain(TurnInput::owner(conversation, question.text.clone())).await?;
-        let tier = explained.candidates.into_iter().filter_map(|candidate| candidate.section).collect();
+        let explained = host
+            .assistant
+            .explain(TurnInput::owner(conversation, question.text.clone()))
+            .await?;
+        let tier = explained
+            .candidates
+            .into_iter()
+            .filter_map(|candidate| candidate.section)
+            .collect();
         for (measured, ranking) in measured.iter_mut().zip([lexical, dense, fused, tier]) {
             measured.push(measure(&units.named(unit, &ranking), &question.gold));
         }
@@ -126,7 +159,10 @@ impl Units {
 }
 
 async fn lexical(services: &Services, call: &Call, text: &str) -> Result<Vec<SectionId>> {
-    let lexical = services.lexical.as_ref().context("the host offers no lexical search")?;
+    let lexical = services
+        .lexical
+        .as_ref()
+        .context("the host offers no lexical search")?;
     let query = LexicalQuery {
         text: text.to_owned(),
         head_weight: 1.0,
@@ -140,7 +176,9 @@ async fn lexical(services: &Services, call: &Call, text: &str) -> Result<Vec<Sec
 }
 
 async fn dense(services: &Services, call: &Call, text: &str) -> Result<Vec<SectionId>> {
-    let Some(dense) = &services.dense else { bail!("the host offers no dense search") };
+    let Some(dense) = &services.dense else {
+        bail!("the host offers no dense search")
+    };
     let vector = dense
         .embed(call, vec![text.to_owned()])
         .await

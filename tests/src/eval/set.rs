@@ -87,14 +87,22 @@ pub fn document_page(name: &str, title: Option<&str>, date: Option<&str>, text: 
     }
     page.push_str(&plain(text));
     page.push('\n');
-    EvalPage { name: name.to_owned(), text: page, units: Vec::new() }
+    EvalPage {
+        name: name.to_owned(),
+        text: page,
+        units: Vec::new(),
+    }
 }
 
 /// Returns text in which no line opens a heading, a fence or a frontmatter block.
 pub fn plain(text: &str) -> String {
     let lines = text.lines().map(|line| {
         let line = line.trim();
-        if line.starts_with(['#', '`', '~', '-', '=', '<', '>']) { format!("\\{line}") } else { line.to_owned() }
+        if line.starts_with(['#', '`', '~', '-', '=', '<', '>']) {
+            format!("\\{line}")
+        } else {
+            line.to_owned()
+        }
     });
     lines.collect::<Vec<_>>().join("\n")
 }

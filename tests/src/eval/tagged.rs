@@ -32,8 +32,13 @@ mod tests {
     #[test]
     fn tags_and_judgements_are_read() {
         let text = "<doc>\n<n>1</n></doc><doc><n>2</n></doc>";
-        let numbers: Vec<_> = between(text, "<doc>", "</doc>").flat_map(|doc| between(doc, "<n>", "</n>")).collect();
+        let numbers: Vec<_> = between(text, "<doc>", "</doc>")
+            .flat_map(|doc| between(doc, "<n>", "</n>"))
+            .collect();
         assert_eq!(numbers, ["1", "2"]);
-        assert_eq!(judgements("1 0 184 1\n1 0 29 0\n2 0 7 3\nnonsense"), [(1, "184".to_owned()), (2, "7".to_owned())]);
+        assert_eq!(
+            judgements("1 0 184 1\n1 0 29 0\n2 0 7 3\nnonsense"),
+            [(1, "184".to_owned()), (2, "7".to_owned())]
+        );
     }
 }

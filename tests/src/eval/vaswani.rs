@@ -21,13 +21,36 @@ pub fn read(folder: &Path) -> Result<EvalSet> {
     let queries = read_text(&folder.join("query-text.trec"))?;
     let questions: Vec<_> = between(&queries, "<top>", "</top>")
         .filter_map(|query| {
-            let number: usize = between(query, "<num>", "</num>").next()?.trim().parse().ok()?;
-            let text = between(query, "<title>", "</title>").next()?.split_whitespace().collect::<Vec<_>>().join(" ");
+            let number: usize = between(query, "<num>", "</num>")
+                .next()?
+                .trim()
+                .parse()
+                .ok()?;
+            let text = between(query, "<title>", "</title>")
+                .next()?
+                .split_whitespace()
+                .collect::<Vec<_>>()
+                .join(" ");
             let relevant = gold.iter().filter(|(query, _)| *query == number);
-            Some(Question { text, gold: relevant.map(|(_, document)| document.clone()).collect() })
+            Some(Question {
+                text,
+                gold: relevant.map(|(_, document)| document.clone()).collect(),
+            })
         })
         .collect();
-    ensure!(pages.len() == 11_429 && questions.len() == 93, "the Vaswani collection is incomplete");
-    let corpora = vec![Corpus { name: "vaswani".to_owned(), pages, questions }];
-    Ok(EvalSet { name: "Vaswani".to_owned(), unit: Unit::Page, corpora, dropped: 0 })
+    ensure!(
+        pages.len() == 11_429 && questions.len() == 93,
+        "the Vaswani collection is incomplete"
+    );
+    let corpora = vec![Corpus {
+        name: "vaswani".to_owned(),
+        pages,
+        questions,
+    }];
+    Ok(EvalSet {
+        name: "Vaswani".to_owned(),
+        unit: Unit::Page,
+        corpora,
+        dropped: 0,
+    })
 }

@@ -32,7 +32,8 @@ struct Asked {
 /// Reads one language from the folder. Passages of equal text are one page.
 pub fn read(folder: &Path, language: &str) -> Result<EvalSet> {
     let text = read_text(&folder.join(format!("xquad.{language}.json.gz")))?;
-    let root: Root = serde_json::from_str(&text).with_context(|| format!("XQuAD `{language}` is not as expected"))?;
+    let root: Root = serde_json::from_str(&text)
+        .with_context(|| format!("XQuAD `{language}` is not as expected"))?;
     let mut names: BTreeMap<String, String> = BTreeMap::new();
     let (mut pages, mut questions) = (Vec::new(), Vec::new());
     for paragraph in root.data.into_iter().flat_map(|article| article.paragraphs) {
@@ -42,10 +43,20 @@ pub fn read(folder: &Path, language: &str) -> Result<EvalSet> {
             names.insert(paragraph.context.clone(), name.clone());
             name
         });
-        questions.extend(
-            paragraph.qas.into_iter().map(|asked| Question { text: asked.question, gold: [name.clone()].into() }),
-        );
+        questions.extend(paragraph.qas.into_iter().map(|asked| Question {
+            text: asked.question,
+            gold: [name.clone()].into(),
+        }));
     }
-    let corpora = vec![Corpus { name: format!("xquad-{language}"), pages, questions }];
-    Ok(EvalSet { name: format!("XQuAD {language}"), unit: Unit::Page, corpora, dropped: 0 })
+    let corpora = vec![Corpus {
+        name: format!("xquad-{language}"),
+        pages,
+        questions,
+    }];
+    Ok(EvalSet {
+        name: format!("XQuAD {language}"),
+        unit: Unit::Page,
+        corpora,
+        dropped: 0,
+    })
 }

@@ -1,2 +1,4 @@
 //! Everything that needs more than one crate, in one binary, because each binary links the database.
+
 mod loader;
+mod vault;

@@ -19,10 +19,6 @@ async fn model() -> Option<LocalEmbedder> {
     }
 }
 
-#[expect(
-    clippy::print_stderr,
-    reason = "a test that checked nothing must say so"
-)]
 fn notice(error: &ProvisionError) {
     eprintln!("skipped: {error}");
 }

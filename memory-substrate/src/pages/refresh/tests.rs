@@ -23,8 +23,13 @@ impl Place {
     fn new(files: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let clock = Arc::new(ManualClock::at(LATER));
-        let state = SqliteState::open(&folder.path().join("state.db"), clock.as_ref()).expect("open");
-        let place = Self { folder, state: Arc::new(state), clock };
+        let state =
+            SqliteState::open(&folder.path().join("state.db"), clock.as_ref()).expect("open");
+        let place = Self {
+            folder,
+            state: Arc::new(state),
+            clock,
+        };
         for (path, text) in files {
             place.file(path, text);
         }
@@ -36,12 +41,18 @@ impl Place {
     }
 
     fn file(&self, relative: &str, text: &str) {
-        RealFs.write(&self.path(relative), text.as_bytes()).expect("write");
+        RealFs
+            .write(&self.path(relative), text.as_bytes())
+            .expect("write");
     }
 
     fn indexer(&self) -> PageIndexer {
         let pages = FilePages::new(Arc::new(RealFs), self.folder.path().join("concepts"));
-        PageIndexer::new(pages, Arc::clone(&self.state), Arc::clone(&self.clock) as Arc<dyn Clock>)
+        PageIndexer::new(
+            pages,
+            Arc::clone(&self.state),
+            Arc::clone(&self.clock) as Arc<dyn Clock>,
+        )
     }
 
     fn refresh(&self, previous: &Arc<PageIndex>) -> Refreshed {
@@ -60,7 +71,9 @@ impl Place {
             authority: Authority::Owner,
             at: LATER,
         };
-        self.state.write_blocking(|transaction| origins::put(transaction, &[row])).expect("put");
+        self.state
+            .write_blocking(|transaction| origins::put(transaction, &[row]))
+            .expect("put");
     }
 }
 
@@ -81,12 +94,24 @@ fn a_page_is_indexed_with_everything_the_turn_needs() {
     )]);
     let index = place.index();
     let page = index.get(&slug("kiwi")).expect("indexed");
-    assert_eq!((page.title.as_str(), page.summary.as_deref()), ("The Kiwi", Some("round fruit")));
-    assert_eq!((page.aliases.as_slice(), page.channel.clone()), (&["actinidia".to_owned()][..], Channel::Project("x".to_owned())));
+    assert_eq!(
+        (page.title.as_str(), page.summary.as_deref()),
+        ("The Kiwi", Some("round fruit"))
+    );
+    assert_eq!(
+        (page.aliases.as_slice(), page.channel.clone()),
+        (
+            &["actinidia".to_owned()][..],
+            Channel::Project("x".to_owned())
+        )
+    );
     assert_eq!(page.fresh_at.utc_date(), "2026-03-01");
     assert_eq!(page.trust, Trust::Trusted);
-    let sections: Vec<(&str, u32)> =
-        page.sections.iter().map(|section| (section.heading.as_str(), section.ordinal)).collect();
+    let sections: Vec<(&str, u32)> = page
+        .sections
+        .iter()
+        .map(|section| (section.heading.as_str(), section.ordinal))
+        .collect();
     assert_eq!(sections, [("", 0), ("Taste", 1)]);
     assert_eq!(PageIndex::entry(page).sections, 2);
 }
@@ -94,7 +119,10 @@ fn a_page_is_indexed_with_everything_the_turn_needs() {
 #[test]
 fn links_resolve_with_their_in_degree() {
     let place = Place::new(&[
-        ("a.md", "---\nlinks:\n  - b \u{2014} the friend\n---\n[[b]] [[Old Name]] [[nowhere]] [[a]]"),
+        (
+            "a.md",
+            "---\nlinks:\n  - b \u{2014} the friend\n---\n[[b]] [[Old Name]] [[nowhere]] [[a]]",
+        ),
         ("b.md", "[[a]]"),
         ("c.md", "---\naliases: [Old Name]\n---\n[[b]] [[twin]]"),
         ("x/twin.md", "x"),
@@ -104,14 +132,37 @@ fn links_resolve_with_their_in_degree() {
     let links = index.resolved_links(&slug("a"));
     let found: Vec<(&str, Option<&str>, u32)> = links
         .iter()
-        .map(|link| (link.target.as_str(), link.description.as_deref(), link.target_in_degree))
+        .map(|link| {
+            (
+                link.target.as_str(),
+                link.description.as_deref(),
+                link.target_in_degree,
+            )
+        })
         .collect();
     assert_eq!(found, [("b", Some("the friend"), 2), ("c", None, 1)]);
     assert_eq!(index.in_degree(&slug("a")), 1);
-    assert_eq!(index.dangling().iter().map(|link| link.target.as_str()).collect::<Vec<_>>(), ["nowhere"]);
-    assert_eq!(index.ambiguous().iter().map(|link| link.target.as_str()).collect::<Vec<_>>(), ["twin"]);
+    assert_eq!(
+        index
+            .dangling()
+            .iter()
+            .map(|link| link.target.as_str())
+            .collect::<Vec<_>>(),
+        ["nowhere"]
+    );
+    assert_eq!(
+        index
+            .ambiguous()
+            .iter()
+            .map(|link| link.target.as_str())
+            .collect::<Vec<_>>(),
+        ["twin"]
+    );
     assert_eq!(index.resolve("old name"), Resolution::Found(slug("c")));
-    assert_eq!(texts(&index.core("- [[b]]\n- [[missing]]\n- [[Old Name]]\n- [[b]]\n")), ["b", "c"]);
+    assert_eq!(
+        texts(&index.core("- [[b]]\n- [[missing]]\n- [[Old Name]]\n- [[b]]\n")),
+        ["b", "c"]
+    );
 }
 
 #[test]
@@ -134,7 +185,11 @@ fn nothing_changed_gives_the_same_index() {
     let first = place.refresh(&Arc::default());
     assert_eq!(texts(&first.changed), ["a"]);
     let second = place.refresh(&first.index);
-    assert!(Arc::ptr_eq(&first.index, &second.index) && second.changed.is_empty() && second.removed.is_empty());
+    assert!(
+        Arc::ptr_eq(&first.index, &second.index)
+            && second.changed.is_empty()
+            && second.removed.is_empty()
+    );
 }
 
 #[test]
@@ -147,16 +202,26 @@ fn edits_moves_and_deletions_are_seen_without_reading_the_rest() {
     let second = place.refresh(&first.index);
     assert_eq!(texts(&second.changed), ["a", "moved"]);
     assert_eq!(texts(&second.removed), ["b", "c"]);
-    let files: Vec<&str> = second.index.pages().iter().map(|page| page.path.as_str()).collect();
+    let files: Vec<&str> = second
+        .index
+        .pages()
+        .iter()
+        .map(|page| page.path.as_str())
+        .collect();
     assert_eq!(files, ["a.md", "moved.md"]);
 }
 
 #[test]
 fn a_cold_start_reads_only_what_changed() {
-    let place = Place::new(&[("Kept Page.md", "---\naliases: [k]\n---\n# Kept\n[[b]]"), ("b.md", "two")]);
+    let place = Place::new(&[
+        ("Kept Page.md", "---\naliases: [k]\n---\n# Kept\n[[b]]"),
+        ("b.md", "two"),
+    ]);
     let warm = place.index();
     // The bytes change but neither length nor time, so only a reader of the bytes would notice.
-    let time = std::fs::metadata(place.path("b.md")).and_then(|metadata| metadata.modified()).expect("time");
+    let time = std::fs::metadata(place.path("b.md"))
+        .and_then(|metadata| metadata.modified())
+        .expect("time");
     std::fs::write(place.path("b.md"), "TWO").expect("write");
     std::fs::File::options()
         .append(true)
@@ -168,7 +233,10 @@ fn a_cold_start_reads_only_what_changed() {
     assert_eq!(cold.resolved_links(&slug("kept-page")).len(), 1);
     place.file("b.md", "three");
     let other = place.index();
-    assert_eq!(other.get(&slug("b")).expect("there").hash, hash_bytes(b"three"));
+    assert_eq!(
+        other.get(&slug("b")).expect("there").hash,
+        hash_bytes(b"three")
+    );
     assert_eq!(other.get(&slug("kept-page")), warm.get(&slug("kept-page")));
 }
 
@@ -180,7 +248,9 @@ fn a_file_that_changed_just_before_it_was_read_is_read_again() {
     let pages = FilePages::new(Arc::new(RealFs), place.folder.path().join("concepts"));
     let indexer = PageIndexer::new(pages, Arc::clone(&place.state), clock);
     let first = indexer.refresh_blocking(&Arc::default()).expect("refresh");
-    let time = std::fs::metadata(place.path("a.md")).and_then(|metadata| metadata.modified()).expect("time");
+    let time = std::fs::metadata(place.path("a.md"))
+        .and_then(|metadata| metadata.modified())
+        .expect("time");
     std::fs::write(place.path("a.md"), "two").expect("write");
     std::fs::File::options()
         .append(true)
@@ -201,12 +271,22 @@ fn how_a_page_came_in_decides_trust_and_adds_its_name() {
     assert_eq!(texts(&second.changed), ["kiwi-0a1b"]);
     let page = second.index.get(&slug("kiwi-0a1b")).expect("there");
     assert_eq!(page.trust, Trust::Untrusted);
-    assert!(page.sections.iter().all(|section| section.trust == Trust::Untrusted));
-    assert_eq!(second.index.get(&slug("own")).expect("there").trust, Trust::Trusted);
+    assert!(
+        page.sections
+            .iter()
+            .all(|section| section.trust == Trust::Untrusted)
+    );
+    assert_eq!(
+        second.index.get(&slug("own")).expect("there").trust,
+        Trust::Trusted
+    );
     assert_eq!(second.index.resolved_links(&slug("own")).len(), 1);
     place.came_in("kiwi-0a1b", "Fruit/Kiwi!.md", Origin::UserFile);
     let third = place.refresh(&second.index);
-    assert_eq!(third.index.get(&slug("kiwi-0a1b")).expect("there").trust, Trust::Trusted);
+    assert_eq!(
+        third.index.get(&slug("kiwi-0a1b")).expect("there").trust,
+        Trust::Trusted
+    );
 }
 
 #[test]
@@ -219,8 +299,10 @@ fn faults_and_collisions_are_reported_and_cost_no_page() {
     std::fs::write(place.path("latin.md"), b"caf\xe9 au lait").expect("write");
     let index = place.index();
     assert_eq!(index.len(), 4);
-    let mut faulty: Vec<(&str, usize)> =
-        index.faults().map(|(page, fault)| (page.path.as_str(), fault.line)).collect();
+    let mut faulty: Vec<(&str, usize)> = index
+        .faults()
+        .map(|(page, fault)| (page.path.as_str(), fault.line))
+        .collect();
     faulty.dedup();
     assert_eq!(faulty, [("bad.md", 2), ("latin.md", 1)]);
     assert_eq!(index.renamed().len(), 1);
@@ -266,8 +348,22 @@ fn a_file_that_cannot_be_read_is_reported_and_the_rest_is_indexed() {
 
     let place = Place::new(&[("a.md", "x"), ("locked.md", "y")]);
     let pages = FilePages::new(Arc::new(Refusing), place.folder.path().join("concepts"));
-    let indexer = PageIndexer::new(pages, Arc::clone(&place.state), Arc::clone(&place.clock) as Arc<dyn Clock>);
-    let index = indexer.refresh_blocking(&Arc::default()).expect("refresh").index;
+    let indexer = PageIndexer::new(
+        pages,
+        Arc::clone(&place.state),
+        Arc::clone(&place.clock) as Arc<dyn Clock>,
+    );
+    let index = indexer
+        .refresh_blocking(&Arc::default())
+        .expect("refresh")
+        .index;
     assert_eq!(index.len(), 1);
-    assert_eq!(index.unreadable().iter().map(|(path, _)| path.as_str()).collect::<Vec<_>>(), ["locked.md"]);
+    assert_eq!(
+        index
+            .unreadable()
+            .iter()
+            .map(|(path, _)| path.as_str())
+            .collect::<Vec<_>>(),
+        ["locked.md"]
+    );
 }
