@@ -21,6 +21,8 @@ pub struct RealFs;
 
 impl Fs for RealFs {
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        // Opening a pipe would wait for a writer that may never come.
+        regular(&fs::metadata(path)?)?;
         fs::read(path)
     }
 
@@ -41,7 +43,12 @@ impl Fs for RealFs {
     fn append(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         let directory = parent_of(path)?;
         self.create_dir_all(directory)?;
-        let existed = path.try_exists()?;
+        let existed = match fs::symlink_metadata(path) {
+            // A link would let a note be written outside the workspace.
+            Ok(metadata) => regular(&metadata).map(|()| true)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+            Err(error) => return Err(error),
+        };
         let mut file = private(OpenOptions::new().append(true).create(true)).open(path)?;
         let length = file.metadata()?.len();
         if let Err(error) = file.write_all(bytes) {
@@ -121,6 +128,19 @@ impl Fs for RealFs {
         entries.sort_by(|left, right| left.name.cmp(&right.name));
         Ok(entries)
     }
+}
+
+/// Refuses what is neither a regular file nor, where links were followed, a link to one.
+fn regular(metadata: &fs::Metadata) -> io::Result<()> {
+    if metadata.is_file() {
+        return Ok(());
+    }
+    let kind = if metadata.is_dir() {
+        io::ErrorKind::IsADirectory
+    } else {
+        io::ErrorKind::InvalidInput
+    };
+    Err(io::Error::new(kind, "not a regular file"))
 }
 
 fn parent_of(path: &Path) -> io::Result<&Path> {
@@ -252,6 +272,26 @@ mod tests {
         RealFs.append(&path, b"one\n").expect("first append");
         RealFs.append(&path, b"two\n").expect("second append");
         assert_eq!(RealFs.read(&path).expect("read"), b"one\ntwo\n");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_and_pipes_are_neither_waited_for_nor_written_through() {
+        let folder = folder();
+        let outside = folder.path().join("outside.md");
+        RealFs.write(&outside, b"kept").expect("write");
+        let link = folder.path().join("buffer.md");
+        std::os::unix::fs::symlink(&outside, &link).expect("a link can be made");
+        RealFs
+            .append(&link, b"more")
+            .expect_err("a link is not written through");
+        assert_eq!(RealFs.read(&outside).expect("read"), b"kept");
+        assert_eq!(RealFs.read(&link).expect("a link is read"), b"kept");
+
+        let socket = folder.path().join("socket");
+        let _listener = std::os::unix::net::UnixListener::bind(&socket).expect("a socket");
+        RealFs.read(&socket).expect_err("a socket is no file");
+        RealFs.read(folder.path()).expect_err("a folder is no file");
     }
 
     #[test]

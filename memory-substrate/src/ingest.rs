@@ -1,8 +1,10 @@
 //! Taking finished pages in: a folder, a file, a text, or a whole memory folder.
 //!
 //! Bytes are copied as they are; only the file's name changes, because it becomes the slug. One bad file costs that file and
-//! nothing else. How a page came in is recorded before its bytes are written: a crash between the two leaves a record
-//! without a page, which the next run completes, and never a page that looks like the owner's own.
+//! nothing else. How a new page came in is recorded before its bytes are written: a crash between the two leaves a record
+//! without a page, which the next run completes, and never a page that looks like the owner's own. Where a page is
+//! replaced, the record of lower trust is there while it happens, so that no bytes are ever trusted for the sake of
+//! others; a crash may leave them less trusted than they could be.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,8 +1,9 @@
 //! What a tier may ask of this host, each capability over the stores and the snapshot.
 //!
 //! Who may see what is decided in here, below every caller: a requester without authority gets nothing, untrusted text
-//! is shown to nobody, and a channel only to calls that name it. The services hold no state of their own, so every tier
-//! instance of an assistant shares one image and a change of tier re-indexes nothing.
+//! is shown to nobody, a channel only to calls that name it, and what belongs to no channel only to the owner. The
+//! services hold no state of their own, so every tier instance of an assistant shares one image and a change of tier
+//! re-indexes nothing.
 
 mod notices;
 mod pages;

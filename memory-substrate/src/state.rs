@@ -2,13 +2,13 @@
 //!
 //! There is one writing connection and one reading connection, each behind a lock and used on blocking threads only, so
 //! that readers never wait for a writer (the file is in WAL mode) and two writers never meet. Every write is one
-//! immediate transaction that is flushed before it is reported as done. Opening an existing file changes nothing in it
-//! unless the schema is older than this program.
+//! immediate transaction, flushed before it is reported as done unless what it holds can be found out again. Opening an
+//! existing file changes nothing in it unless the schema is older than this program.
 
 use std::collections::HashSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use memory_core::env::Clock;
@@ -42,8 +42,38 @@ pub struct SqliteState {
 struct Connections {
     path: PathBuf,
     /// Absent when the file was opened for reading only.
-    writer: Option<Mutex<Connection>>,
+    writer: Option<Mutex<Writer>>,
     reader: Mutex<Connection>,
+}
+
+/// The writing connection.
+struct Writer {
+    connection: Connection,
+    /// Whether commits may return before they are on disk. Set before the connection is told so and cleared after it
+    /// was told otherwise, so a panic or an error in between never makes a flushed write an unflushed one.
+    relaxed: bool,
+}
+
+impl Writer {
+    fn flushing(&mut self) -> StoreResult<&mut Connection> {
+        if self.relaxed {
+            self.connection
+                .pragma_update(None, "synchronous", "FULL")
+                .map_err(sql("restore flushing"))?;
+            self.relaxed = false;
+        }
+        Ok(&mut self.connection)
+    }
+
+    fn relaxed(&mut self) -> StoreResult<&mut Connection> {
+        if !self.relaxed {
+            self.relaxed = true;
+            self.connection
+                .pragma_update(None, "synchronous", "NORMAL")
+                .map_err(sql("relax flushing"))?;
+        }
+        Ok(&mut self.connection)
+    }
 }
 
 impl SqliteState {
@@ -63,7 +93,12 @@ impl SqliteState {
     }
 
     fn of(path: &Path, writer: Option<Connection>, reader: Connection) -> Self {
-        let writer = writer.map(Mutex::new);
+        let writer = writer.map(|connection| {
+            Mutex::new(Writer {
+                connection,
+                relaxed: false,
+            })
+        });
         Self {
             connections: Arc::new(Connections {
                 path: path.to_owned(),
@@ -163,27 +198,19 @@ impl Connections {
     }
 
     fn write<T>(&self, change: impl FnOnce(&Transaction<'_>) -> StoreResult<T>) -> StoreResult<T> {
-        let writer = self.writer.as_ref().ok_or_else(|| read_only(&self.path))?;
-        in_transaction(
-            &mut writer.lock().unwrap_or_else(PoisonError::into_inner),
-            change,
-        )
+        in_transaction(self.writer()?.flushing()?, change)
     }
 
     fn write_unflushed<T>(
         &self,
         change: impl FnOnce(&Transaction<'_>) -> StoreResult<T>,
     ) -> StoreResult<T> {
+        in_transaction(self.writer()?.relaxed()?, change)
+    }
+
+    fn writer(&self) -> StoreResult<MutexGuard<'_, Writer>> {
         let writer = self.writer.as_ref().ok_or_else(|| read_only(&self.path))?;
-        let mut connection = writer.lock().unwrap_or_else(PoisonError::into_inner);
-        connection
-            .pragma_update(None, "synchronous", "NORMAL")
-            .map_err(sql("relax flushing"))?;
-        let result = in_transaction(&mut connection, change);
-        connection
-            .pragma_update(None, "synchronous", "FULL")
-            .map_err(sql("restore flushing"))?;
-        result
+        Ok(writer.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -208,9 +235,13 @@ fn read_only(path: &Path) -> StoreError {
 impl Drop for Connections {
     fn drop(&mut self) {
         if let Some(writer) = &mut self.writer {
-            let connection = writer.get_mut().unwrap_or_else(PoisonError::into_inner);
-            if let Err(error) = connection.execute_batch("PRAGMA optimize") {
-                tracing::debug!(%error, "the state database was closed without updating its statistics");
+            let writer = writer.get_mut().unwrap_or_else(PoisonError::into_inner);
+            // With nothing left in the log, a copy of the one file is a whole copy.
+            if let Err(error) = writer
+                .connection
+                .execute_batch("PRAGMA optimize; PRAGMA wal_checkpoint(TRUNCATE)")
+            {
+                tracing::debug!(%error, "the state database was closed without tidying up");
             }
         }
     }

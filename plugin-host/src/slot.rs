@@ -3,7 +3,7 @@
 //! The slot holds one pointer. A newcomer is loaded, made and asked for its health while the old instance serves; then the
 //! pointer is switched, and the old one is drained in the background. If the newcomer does not come up, nothing has
 //! changed. What is configured and what serves are two facts, and the status tells both: when the configured plugin
-//! cannot serve, the instance of the same tier that did before stays, or the last good build of that tier comes back, and
+//! cannot serve, the instance of the same tier that did before stays, or the newest good build of that tier comes back, and
 //! never another tier.
 
 use std::fmt;
@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use arc_swap::ArcSwapOption;
+use memory_core::abi::ErrorCode;
 use memory_core::abi::host::GuestTier;
 use memory_core::predicates::Tier;
 use memory_core::services::Services;
@@ -23,6 +24,10 @@ use crate::error::{LoadError, SlotError};
 use crate::host::{Instance, PluginHost, Source};
 use crate::loader::{Build, LoadTimings};
 use crate::pinned::PinnedTurn;
+
+use self::good::{Good, GoodBuilds};
+
+mod good;
 
 /// What is to serve. Any difference means another instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,20 +82,20 @@ pub struct SlotStatus {
     pub configured: Tier,
     /// What serves; `None` when nothing does.
     pub serving: Option<Serving>,
-    /// Why the configured plugin does not serve. A host tells its user when this changes.
+    /// Why the configured plugin, or the build that a reload asked for, does not serve. A host tells its user when this changes.
     pub problem: Option<Arc<LoadError>>,
 }
 
 /// What became of a wish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It serves already, or was refused a moment ago and is not tried again yet.
+    /// It serves already, or was refused a moment ago and is not tried again yet, and nothing changed for what serves.
     Unchanged,
     /// It serves now.
     Switched,
     /// It was refused; the instance of the same tier that served before still does.
     KeptPrevious,
-    /// It was refused; the last good build of the same tier serves now.
+    /// It was refused; the newest good build of the same tier that comes up serves now.
     FellBack,
     /// It was refused or is `off`; nothing serves.
     Emptied,
@@ -201,7 +206,7 @@ impl Drop for Lease {
 struct Planning {
     generation: u64,
     refused: Option<(Wanted, Instant)>,
-    last_good: Option<Arc<Build>>,
+    good: GoodBuilds,
 }
 
 #[derive(Debug)]
@@ -254,11 +259,21 @@ impl Slot {
     /// Makes a wish come true if it can be. Cheap when it is true already, so it belongs at the start of every turn.
     pub async fn ensure(&self, wanted: &Wanted, services: &Services) -> Change {
         self.host.follow_log_level();
-        if self.serves(wanted) {
+        if self.serves(wanted) && self.status().problem.is_none() {
             return Change::UNCHANGED;
         }
         let mut planning = self.planning.lock().await;
+        let refused = planning
+            .refused
+            .as_ref()
+            .filter(|(refused, _)| refused.is_same(wanted))
+            .map(|(_, at)| *at);
         if self.serves(wanted) {
+            // What was refused is not wanted any more. A refused reload of this same wish remains a problem.
+            if refused.is_none() {
+                planning.refused = None;
+                self.tell(wanted.tier, None);
+            }
             return Change::UNCHANGED;
         }
         if wanted.tier == Tier::Off {
@@ -270,11 +285,13 @@ impl Slot {
                 drain: self.switch(None),
             };
         }
-        if let Some((refused, at)) = &planning.refused
-            && refused.is_same(wanted)
-            && at.elapsed() < self.host.limits().retry
-        {
-            return Change::UNCHANGED;
+        if refused.is_some_and(|at| at.elapsed() < self.host.limits().retry) {
+            // What stands in for it may have gone bad since, and that is no reason to wait.
+            let current = self.current.load_full();
+            if current.is_none_or(|active| self.may_serve(wanted.tier, &active.build)) {
+                return Change::UNCHANGED;
+            }
+            return self.stand_in(&mut planning, wanted, services).await;
         }
         self.replace(&mut planning, wanted, services).await
     }
@@ -296,6 +313,23 @@ impl Slot {
         }
     }
 
+    /// Returns whether a build may serve a tier: it is of that tier and not quarantined.
+    fn may_serve(&self, tier: Tier, build: &Build) -> bool {
+        build.manifest().tier == tier && self.host.check_quarantine(build).is_ok()
+    }
+
+    async fn bring_up(
+        &self,
+        source: Source,
+        wanted: &Wanted,
+        services: &Services,
+    ) -> Result<Instance, LoadError> {
+        let (assistant, config) = (&self.assistant, &wanted.config);
+        self.host
+            .bring_up(assistant, wanted.tier, source, config, services)
+            .await
+    }
+
     async fn replace(
         &self,
         planning: &mut Planning,
@@ -303,20 +337,10 @@ impl Slot {
         services: &Services,
     ) -> Change {
         let source = Source::Named(wanted.plugin.clone());
-        match self
-            .host
-            .bring_up(
-                &self.assistant,
-                wanted.tier,
-                source,
-                &wanted.config,
-                services,
-            )
-            .await
-        {
+        match self.bring_up(source, wanted, services).await {
             Ok(instance) => {
                 planning.refused = None;
-                planning.last_good = Some(Arc::clone(&instance.build));
+                planning.good.note(&instance.build, wanted);
                 self.tell(wanted.tier, None);
                 self.install(planning, wanted, instance, false)
             }
@@ -336,35 +360,17 @@ impl Slot {
         wanted: &Wanted,
         services: &Services,
     ) -> Change {
-        let usable = |build: &Build| {
-            build.manifest().tier == wanted.tier && self.host.check_quarantine(build).is_ok()
-        };
-        if self
-            .current
-            .load()
-            .as_ref()
-            .is_some_and(|active| usable(&active.build))
-        {
+        let current = self.current.load_full();
+        if current.is_some_and(|active| self.may_serve(wanted.tier, &active.build)) {
             return Change {
                 outcome: Outcome::KeptPrevious,
                 timings: None,
                 drain: None,
             };
         }
-        if let Some(build) = planning.last_good.clone().filter(|build| usable(build)) {
-            let source = Source::Loaded(build);
-            let made = self
-                .host
-                .bring_up(
-                    &self.assistant,
-                    wanted.tier,
-                    source,
-                    &wanted.config,
-                    services,
-                )
-                .await;
-            if let Ok(instance) = made {
-                return self.install(planning, wanted, instance, true);
+        for good in planning.good.of(wanted.tier) {
+            if let Some((settings, instance)) = self.revive(&good, wanted, services).await {
+                return self.install(planning, &settings, instance, true);
             }
         }
         Change {
@@ -372,6 +378,39 @@ impl Slot {
             timings: None,
             drain: self.switch(None),
         }
+    }
+
+    /// Makes an instance of a good build if it can be, and returns it with the wish whose settings it has.
+    async fn revive(
+        &self,
+        good: &Good,
+        wanted: &Wanted,
+        services: &Services,
+    ) -> Option<(Wanted, Instance)> {
+        // The settings of now may be the very fault, or too new for this build. Those it served with before are good.
+        for settings in [wanted, &good.wanted] {
+            if !self.may_serve(wanted.tier, &good.build) {
+                return None;
+            }
+            let source = Source::Loaded(Arc::clone(&good.build));
+            match self.bring_up(source, settings, services).await {
+                Ok(instance) => return Some((settings.clone(), instance)),
+                Err(error) => {
+                    let sha256 = good.build.sha256();
+                    tracing::warn!(assistant = %self.assistant, sha256, %error, "a good build cannot stand in");
+                    if !matches!(
+                        error,
+                        LoadError::Create {
+                            code: ErrorCode::BAD_CONFIG,
+                            ..
+                        }
+                    ) {
+                        return None;
+                    }
+                }
+            }
+        }
+        None
     }
 
     fn install(

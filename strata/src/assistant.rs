@@ -59,7 +59,9 @@ pub struct Assistant {
     access: Access,
     settings: Arc<LiveSettings>,
     embedding: Embedding,
-    lock: Mutex<Option<WriterLock>>,
+    /// The writer's lock until the engine takes it over. Held by whoever opens the engine or keeps a note without one,
+    /// so that neither finds the lock gone and two notes are never written at once.
+    lock: tokio::sync::Mutex<Option<WriterLock>>,
     engine: OnceCell<Engine>,
 }
 
@@ -141,7 +143,7 @@ impl Assistant {
             access,
             settings: Arc::new(settings),
             embedding,
-            lock: Mutex::new(lock),
+            lock: tokio::sync::Mutex::new(lock),
             engine: OnceCell::new(),
         })
     }
@@ -192,11 +194,13 @@ impl Assistant {
     pub async fn remember(&self, input: RememberInput) -> Result<RememberReceipt, StrataError> {
         self.writable("remember")?;
         let zone = self.look().await?.config.time_zone.clone();
+        let mut lock = self.lock.lock().await;
         if let Some(engine) = self.engine.get() {
+            drop(lock);
             return Ok(engine.store.remember(input, &zone).await?);
         }
         // A note needs neither the index nor a model.
-        self.relock()?;
+        self.relock(&mut lock)?;
         let (path, clock) = (self.workspace.state_path(), Arc::clone(&self.options.clock));
         let state =
             blocking::run(move || SqliteState::open(&path, &*clock).map_err(StrataError::from))
@@ -267,6 +271,13 @@ impl Assistant {
         })
     }
 
+    /// Returns what opening the stores had to say, once; nothing while they are not open.
+    pub(crate) fn take_opening(&self) -> Vec<Notice> {
+        self.engine
+            .get()
+            .map_or_else(Vec::new, Engine::take_opening)
+    }
+
     /// Makes the configured tier serve and holds it. The settings may change meanwhile, by hand or for another turn, so
     /// they are part of the answer.
     async fn decide(&self, engine: &Engine, mut config: Arc<Config>) -> Decided {
@@ -317,8 +328,7 @@ impl Assistant {
     }
 
     /// Takes the lock again if an engine that failed to open let it go.
-    fn relock(&self) -> Result<(), StrataError> {
-        let mut lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+    fn relock(&self, lock: &mut Option<WriterLock>) -> Result<(), StrataError> {
         if lock.is_none() {
             *lock = Some(self.workspace.lock("strata")?);
         }
@@ -326,20 +336,21 @@ impl Assistant {
     }
 
     async fn engine(&self) -> Result<&Engine, StrataError> {
-        self.engine.get_or_try_init(|| self.open_engine()).await
+        if let Some(engine) = self.engine.get() {
+            return Ok(engine);
+        }
+        let mut lock = self.lock.lock().await;
+        self.engine
+            .get_or_try_init(|| Box::pin(self.open_engine(&mut lock)))
+            .await
     }
 
-    async fn open_engine(&self) -> Result<Engine, StrataError> {
+    async fn open_engine(&self, lock: &mut Option<WriterLock>) -> Result<Engine, StrataError> {
         let mode = match self.access {
             Access::ReadOnly => OpenMode::ReadOnly,
             Access::ReadWrite => {
-                self.relock()?;
-                let lock = self
-                    .lock
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .take();
-                lock.map_or(OpenMode::ReadOnly, OpenMode::ReadWrite)
+                self.relock(lock)?;
+                lock.take().map_or(OpenMode::ReadOnly, OpenMode::ReadWrite)
             }
         };
         let (store, mut opening) = AssistantStore::open(OpenOptions {
@@ -377,18 +388,56 @@ impl Engine {
 
     /// Brings the index up to date beside the turns, one run at a time.
     fn sync_in_background(&self) {
-        if !self.store.is_writable() || self.syncing.swap(true, Ordering::SeqCst) {
+        if !self.store.is_writable() {
             return;
         }
-        let (store, syncing) = (self.store.clone(), Arc::clone(&self.syncing));
+        let Some(running) = Running::start(&self.syncing) else {
+            return;
+        };
+        let store = self.store.clone();
         drop(tokio::spawn(async move {
+            let _running = running;
             if let Err(error) = store.sync(&mut |_| ControlFlow::Continue(())).await {
                 tracing::warn!(
                     error = &error as &dyn std::error::Error,
                     "the index could not be brought up to date"
                 );
             }
-            syncing.store(false, Ordering::SeqCst);
         }));
+    }
+}
+
+/// Says that a run is going on, until it is dropped: a run that panics has ended too.
+#[derive(Debug)]
+struct Running(Arc<AtomicBool>);
+
+impl Running {
+    /// Returns nothing when a run is going on already.
+    fn start(flag: &Arc<AtomicBool>) -> Option<Self> {
+        (!flag.swap(true, Ordering::SeqCst)).then(|| Self(Arc::clone(flag)))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_run_that_panics_does_not_keep_the_next_from_starting() {
+        let flag = Arc::default();
+        let running = Running::start(&flag).unwrap();
+        assert!(Running::start(&flag).is_none());
+        let run = tokio::spawn(async move {
+            let _running = running;
+            panic!("as a damaged index may make it");
+        });
+        assert!(run.await.is_err());
+        assert!(Running::start(&flag).is_some());
     }
 }

@@ -22,7 +22,7 @@
 //! let prompt = injection.prompt(message);
 //! assistant.attached(&injection).await?;
 //! let reply = format!("(what a model answers to {} bytes)", prompt.len());
-//! assistant.end_turn(injection, TurnEnd::reply(reply)).await?;
+//! assistant.end_turn(&injection, TurnEnd::reply(reply)).await?;
 //! # Ok(())
 //! # }
 //! ```

@@ -53,6 +53,9 @@ struct Loaded {
     warnings: Arc<Vec<ConfigWarning>>,
     /// Why the newest texts are not in force.
     broken: Option<String>,
+    /// Why the texts could not be read at the last look. Not kept with the texts: it passes when they can be read again,
+    /// even if they are the same.
+    unreadable: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -157,6 +160,7 @@ impl LiveSettings {
             config: Arc::new(config),
             warnings: Arc::new(warnings),
             broken: None,
+            unreadable: None,
         };
         Ok(Self {
             source,
@@ -178,6 +182,7 @@ impl LiveSettings {
     pub(crate) fn look(&self) -> InForce {
         let texts = self.source.texts();
         let mut loaded = self.lock();
+        loaded.unreadable = None;
         match texts {
             Ok(texts) if texts == loaded.texts => {}
             Ok(texts) => match self.source.load(&texts) {
@@ -188,6 +193,7 @@ impl LiveSettings {
                         config: Arc::new(config),
                         warnings: Arc::new(warnings),
                         broken: None,
+                        unreadable: None,
                     };
                 }
                 Err(error) => {
@@ -196,7 +202,7 @@ impl LiveSettings {
                 }
             },
             // Not remembered as seen: the next turn tries again.
-            Err(error) => loaded.broken = Some(cause_chain(&error).join(": ")),
+            Err(error) => loaded.unreadable = Some(cause_chain(&error).join(": ")),
         }
         loaded.in_force()
     }
@@ -211,7 +217,7 @@ impl Loaded {
         InForce {
             config: Arc::clone(&self.config),
             warnings: Arc::clone(&self.warnings),
-            broken: self.broken.clone(),
+            broken: self.unreadable.as_ref().or(self.broken.as_ref()).cloned(),
         }
     }
 }
@@ -278,6 +284,28 @@ mod tests {
         workspace.write_config("").unwrap();
         let seen = settings.look();
         assert_eq!((seen.config.tier(), seen.notices().len()), (Tier::V2, 0));
+    }
+
+    #[test]
+    fn a_file_that_could_not_be_read_for_a_moment_leaves_no_notice_behind() {
+        let root = tempfile::tempdir().unwrap();
+        let (settings, workspace) = open(root.path());
+        let (file, aside) = (workspace.config_path(), root.path().join("aside"));
+        std::fs::rename(&file, &aside).unwrap();
+        std::fs::create_dir(&file).unwrap();
+        assert_eq!(settings.look().notices()[0].code, "settings_broken");
+        std::fs::remove_dir(&file).unwrap();
+        std::fs::rename(&aside, &file).unwrap();
+        assert!(settings.look().notices().is_empty());
+
+        // What is wrong with the text itself stays said.
+        workspace.write_config("[memory\n").unwrap();
+        settings.look();
+        std::fs::rename(&file, &aside).unwrap();
+        settings.look();
+        std::fs::rename(&aside, &file).unwrap();
+        let notices = settings.look().notices();
+        assert!(notices[0].message.contains("line 1"), "{notices:?}");
     }
 
     #[test]

@@ -50,7 +50,7 @@ pub struct TurnInput {
     pub agent: Option<String>,
     /// Where the message belongs.
     pub channel: Channel,
-    /// Channels that may be read beside the global one.
+    /// Channels that may be read. The owner reads the global one too; a paired speaker reads only these and `channel`.
     pub channels: Vec<Channel>,
     /// When it was said; `None` means now.
     pub event_time: Option<Timestamp>,

@@ -1,7 +1,7 @@
 //! A host for measurements: a home in a temporary folder, and calls of the owner.
 
 use std::future::Future;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ impl TempHost {
             .prefix("strata-")
             .tempdir()
             .context("cannot make a temporary folder")?;
-        let strata = open(folder.path().join("home"), embedder)?;
+        let strata = open(home_in(folder.path()), embedder)?;
         strata
             .init(
                 ASSISTANT,
@@ -50,23 +50,15 @@ impl TempHost {
         })
     }
 
-    /// Closes the assistant and opens it again, as a restart of the host would.
-    pub async fn restarted(self, embedder: EmbedderChoice) -> Result<Self> {
-        let Self {
-            assistant,
-            strata,
-            folder,
-        } = self;
-        drop(assistant);
-        drop(strata);
-        let strata = open(folder.path().join("home"), embedder)?;
-        let assistant = strata.assistant(ASSISTANT, Access::ReadWrite).await?;
-        Ok(Self {
-            assistant,
-            strata,
-            folder,
-        })
+    /// Closes the assistant and returns the folder, which still goes away by itself.
+    pub fn closed(self) -> TempDir {
+        self.folder
     }
+}
+
+/// Returns where the home is in a host's folder.
+pub fn home_in(folder: &Path) -> PathBuf {
+    folder.join("home")
 }
 
 /// Opens a home with the plugins of this checkout.

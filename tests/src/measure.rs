@@ -2,26 +2,26 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// One measured figure.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Figure {
     /// Its name, words joined by `_`.
     pub name: String,
     /// Its value.
     pub value: f64,
     /// Its unit.
-    pub unit: &'static str,
+    pub unit: String,
 }
 
 impl Figure {
     /// Returns a figure.
-    pub fn new(name: impl Into<String>, value: f64, unit: &'static str) -> Self {
+    pub fn new(name: impl Into<String>, value: f64, unit: &str) -> Self {
         Self {
             name: name.into(),
             value,
-            unit,
+            unit: unit.to_owned(),
         }
     }
 

@@ -18,6 +18,7 @@ use memory_core::tier::{
     ShownSection, TierError, TierEvent, TierHealth, TierManifest, TierStats, TurnPlan, TurnRequest,
 };
 use memory_core::wire;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::activation::{self, Searches, Similarity};
@@ -50,6 +51,7 @@ pub struct ActivationTier {
 }
 
 /// What is written once a turn's block was attached.
+#[derive(Clone)]
 struct Pending {
     shown: Vec<ShownSection>,
     log: LogRow,
@@ -59,7 +61,18 @@ struct Pending {
 struct Activated {
     ranked: Vec<(Slug, f64)>,
     own: BTreeMap<Slug, f64>,
+    before: Similarity,
     degraded: Vec<String>,
+}
+
+/// A conversation's activation as it is kept between turns.
+///
+/// What a turn began with stays beside what it came to, so that a turn that is begun again decays nothing twice.
+#[derive(Default, Serialize, Deserialize)]
+struct Kept {
+    turn: u64,
+    before: Similarity,
+    after: Similarity,
 }
 
 impl fmt::Debug for ActivationTier {
@@ -177,7 +190,7 @@ impl MemoryTier for ActivationTier {
         token: CommitToken,
         message: String,
     ) -> Result<(), TierError> {
-        let Some(pending) = self.waiting.take(&token) else {
+        let Some(pending) = self.waiting.get(&token) else {
             return Ok(());
         };
         let resident = pending
@@ -189,9 +202,11 @@ impl MemoryTier for ActivationTier {
                 bytes: shown.bytes,
             })
             .collect::<Vec<_>>();
-        self.committed
-            .fetch_add(resident.len() as u64, Ordering::Relaxed);
+        let sections = resident.len() as u64;
         self.residency.record(call, message, resident).await?;
+        // Only now: a commit that failed before this line can be repeated.
+        self.waiting.take(&token);
+        self.committed.fetch_add(sections, Ordering::Relaxed);
         if let Some(log) = &self.log {
             log.append(call, vec![pending.log]).await?;
         }
@@ -306,28 +321,34 @@ impl ActivationTier {
         Ok(Activated {
             ranked,
             own,
+            before,
             degraded,
         })
     }
 
-    /// Returns what was active after the turn before. An unreadable value counts as nothing.
+    /// Returns what was active when this turn began. An unreadable value counts as nothing.
     async fn before(&self, call: &Call) -> Result<Similarity, TierError> {
         let kept = self
             .kv
             .get(call, KvScope::Conversation, ACTIVATION_KEY.to_owned())
             .await?;
-        Ok(kept
+        let kept: Kept = kept
             .and_then(|json| serde_json::from_str(&json).ok())
-            .unwrap_or_default())
+            .unwrap_or_default();
+        Ok(if kept.turn == call.scope().turn {
+            kept.before
+        } else {
+            kept.after
+        })
     }
 
     async fn keep(&self, call: &Call, activated: &Activated) -> Result<(), ServiceError> {
-        let active: BTreeMap<&Slug, f64> = activated
-            .ranked
-            .iter()
-            .map(|(slug, value)| (slug, *value))
-            .collect();
-        let json = serde_json::to_string(&active).map_err(|error| ServiceError::Failed {
+        let kept = Kept {
+            turn: call.scope().turn,
+            before: activated.before.clone(),
+            after: activated.ranked.iter().cloned().collect(),
+        };
+        let json = serde_json::to_string(&kept).map_err(|error| ServiceError::Failed {
             reason: error.to_string(),
         })?;
         self.kv

@@ -45,7 +45,11 @@ pub(crate) async fn run(
     let mut degraded = Vec::new();
     let mut pool = Pool::default();
 
-    let core = services.pages.core(call).await?;
+    let core = optional(
+        services.pages.core(call).await,
+        "core_unavailable",
+        &mut degraded,
+    )?;
     pool.add(
         Lane::Core,
         core.iter().map(|slug| (SectionId::lead(slug.clone()), 0.0)),
@@ -57,15 +61,23 @@ pub(crate) async fn run(
             dense(services, settings, call, message),
         )
         .await;
-        pool.add(Lane::Needle, ranking(needle?));
-        match dense {
-            Ok(hits) => pool.add(Lane::Dense, ranking(hits)),
-            Err(ServiceError::Cancelled) => return Err(TierError::Cancelled),
-            Err(error) => degraded.push(format!("dense_unavailable: {error}")),
+        let failed = needle.is_err() && dense.is_err();
+        for (lane, name, found) in [
+            (Lane::Needle, "lexical_unavailable", needle),
+            (Lane::Dense, "dense_unavailable", dense),
+        ] {
+            match found {
+                Ok(hits) => pool.add(lane, ranking(hits)),
+                Err(ServiceError::Cancelled) => return Err(TierError::Cancelled),
+                // With neither finder there is nothing to choose from.
+                Err(error) if failed => return Err(error.into()),
+                Err(error) => degraded.push(format!("{name}: {error}")),
+            }
         }
     }
 
-    let fresh = services.pages.freshest(call, settings.fresh).await?;
+    let fresh = services.pages.freshest(call, settings.fresh).await;
+    let fresh = optional(fresh, "fresh_unavailable", &mut degraded)?;
     let rank_of: HashMap<&Slug, usize> = fresh
         .iter()
         .enumerate()
@@ -80,6 +92,22 @@ pub(crate) async fn run(
         core,
         degraded,
     })
+}
+
+/// Returns what a standing list holds, or nothing and a word on why: no list is worth a turn without memory.
+fn optional<T>(
+    answer: ServiceResult<Vec<T>>,
+    name: &str,
+    degraded: &mut Vec<String>,
+) -> Result<Vec<T>, TierError> {
+    match answer {
+        Err(ServiceError::Cancelled) => Err(TierError::Cancelled),
+        Err(error) => {
+            degraded.push(format!("{name}: {error}"));
+            Ok(Vec::new())
+        }
+        Ok(list) => Ok(list),
+    }
 }
 
 async fn needle(
@@ -155,4 +183,175 @@ async fn futures_join<A, B>(
         }
     })
     .await
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use async_trait::async_trait;
+    use memory_core::embed::SpaceId;
+    use memory_core::services::{
+        CallControl, CallScope, DenseSpace, PageEntry, PageLink, PageText,
+    };
+
+    use super::*;
+
+    /// A host with one page, in which the finders fail on request.
+    struct Host {
+        lexical_fails: bool,
+        dense_fails: bool,
+    }
+
+    fn broken<T>() -> ServiceResult<T> {
+        Err(ServiceError::Failed {
+            reason: "planted".to_owned(),
+        })
+    }
+
+    fn hit(score: f32) -> Vec<SectionHit> {
+        let id = SectionId::lead(Slug::from_title("page"));
+        vec![SectionHit { id, score }]
+    }
+
+    #[async_trait]
+    impl Pages for Host {
+        async fn count(&self, _call: &Call) -> ServiceResult<u32> {
+            Ok(1)
+        }
+        async fn freshest(&self, _call: &Call, _limit: u32) -> ServiceResult<Vec<PageEntry>> {
+            Ok(Vec::new())
+        }
+        async fn core(&self, _call: &Call) -> ServiceResult<Vec<Slug>> {
+            Ok(Vec::new())
+        }
+        async fn read(
+            &self,
+            _call: &Call,
+            _slugs: Vec<Slug>,
+        ) -> ServiceResult<Vec<Option<PageText>>> {
+            Ok(Vec::new())
+        }
+        async fn links(
+            &self,
+            _call: &Call,
+            _slugs: Vec<Slug>,
+        ) -> ServiceResult<Vec<Vec<PageLink>>> {
+            Ok(Vec::new())
+        }
+        async fn now_text(&self, _call: &Call) -> ServiceResult<String> {
+            Ok(String::new())
+        }
+    }
+
+    #[async_trait]
+    impl Lexical for Host {
+        async fn search(
+            &self,
+            _call: &Call,
+            _query: LexicalQuery,
+        ) -> ServiceResult<Vec<SectionHit>> {
+            if self.lexical_fails {
+                broken()
+            } else {
+                Ok(hit(3.0))
+            }
+        }
+        async fn idf(&self, _call: &Call, _text: String) -> ServiceResult<Vec<(String, f32)>> {
+            Ok(Vec::new())
+        }
+    }
+
+    #[async_trait]
+    impl Dense for Host {
+        async fn space(&self, _call: &Call) -> ServiceResult<DenseSpace> {
+            Ok(DenseSpace {
+                space: SpaceId::new("test"),
+                dims: 1,
+            })
+        }
+        async fn embed(&self, _call: &Call, _texts: Vec<String>) -> ServiceResult<Vec<f32>> {
+            if self.dense_fails {
+                broken()
+            } else {
+                Ok(vec![1.0])
+            }
+        }
+        async fn search(
+            &self,
+            _call: &Call,
+            _vector: Vec<f32>,
+            _limit: u32,
+        ) -> ServiceResult<Vec<SectionHit>> {
+            Ok(hit(0.5))
+        }
+    }
+
+    struct Still;
+
+    impl CallControl for Still {
+        fn is_cancelled(&self) -> bool {
+            false
+        }
+        fn remaining_ms(&self) -> u64 {
+            1_000
+        }
+        fn yield_now(&self) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send>> {
+            Box::pin(std::future::ready(()))
+        }
+        fn token(&self) -> u64 {
+            1
+        }
+    }
+
+    fn check(lexical_fails: bool, dense_fails: bool) -> Result<Ranked, TierError> {
+        let host = Arc::new(Host {
+            lexical_fails,
+            dense_fails,
+        });
+        let services = LaneServices {
+            pages: host.clone(),
+            lexical: host.clone(),
+            dense: Some(host),
+        };
+        let settings = Settings {
+            needle: 10,
+            dense: 10,
+            fresh: 10,
+        };
+        let call = Call::new(Arc::new(CallScope::default()), Arc::new(Still));
+        let request = TurnRequest {
+            user_message: "where is the page".to_owned(),
+            ..TurnRequest::default()
+        };
+        let mut running = pin!(run(&services, &settings, &call, &request));
+        match running
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()))
+        {
+            Poll::Ready(result) => result,
+            Poll::Pending => panic!("nothing here waits"),
+        }
+    }
+
+    #[test]
+    fn one_finder_never_takes_the_other_down() {
+        let whole = check(false, false).expect("both finders answer");
+        assert!(whole.degraded.is_empty());
+        assert_eq!(whole.candidates[0].found_by.len(), 2);
+        for (lexical_fails, dense_fails, named) in [
+            (true, false, "lexical_unavailable"),
+            (false, true, "dense_unavailable"),
+        ] {
+            let ranked = check(lexical_fails, dense_fails).expect("one finder is enough");
+            assert_eq!(ranked.candidates.len(), 1);
+            assert!(
+                ranked.degraded[0].starts_with(named),
+                "{:?}",
+                ranked.degraded
+            );
+        }
+        check(true, true).expect_err("without any finder there is nothing to choose from");
+    }
 }

@@ -150,7 +150,7 @@ impl MemoryTier for SectionTier {
         token: CommitToken,
         message: String,
     ) -> Result<(), TierError> {
-        let Some(shown) = self.waiting.take(&token) else {
+        let Some(shown) = self.waiting.get(&token) else {
             return Ok(());
         };
         let rows = shown.iter().map(selection).collect();
@@ -162,9 +162,11 @@ impl MemoryTier for SectionTier {
                 bytes: shown.bytes,
             })
             .collect::<Vec<_>>();
-        self.committed
-            .fetch_add(resident.len() as u64, Ordering::Relaxed);
+        let sections = resident.len() as u64;
         self.residency.record(call, message, resident).await?;
+        // Only now: a commit that failed before this line can be repeated.
+        self.waiting.take(&token);
+        self.committed.fetch_add(sections, Ordering::Relaxed);
         if let Some(log) = &self.log {
             log.append(call, rows).await?;
         }

@@ -26,7 +26,7 @@ pub enum Tag {
     KnowledgeBase,
     /// Reminders of the first tier.
     SystemReminder,
-    /// The spotlight of the source systems, recognised in old transcripts.
+    /// Per-turn excerpts, recognised in old transcripts.
     MemorySpotlight,
 }
 

@@ -35,6 +35,15 @@ impl<T> Default for CommitBook<T> {
     }
 }
 
+impl<T: Clone> CommitBook<T> {
+    /// Returns the value of a token without giving it up, so that a commit which fails half-way can be repeated.
+    pub fn get(&self, token: &CommitToken) -> Option<T> {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let waiting = state.waiting.iter().find(|(waiting, _)| waiting == token);
+        waiting.map(|(_, value)| value.clone())
+    }
+}
+
 impl<T> CommitBook<T> {
     /// Keeps a value and returns its token.
     pub fn issue(&self, call: &Call, value: T) -> CommitToken {
@@ -95,6 +104,7 @@ mod tests {
         let call = Call::new(Arc::new(CallScope::default()), Arc::new(Still));
         let book = CommitBook::default();
         let first = book.issue(&call, 1);
+        assert_eq!(book.get(&first), Some(1), "looking does not use it up");
         assert_eq!(book.take(&first), Some(1));
         assert_eq!(book.take(&first), None);
         let oldest = book.issue(&call, 2);

@@ -2,6 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::task::Poll;
 
 use memory_core::embed::{EmbedError, SpaceId, Vectors};
 use memory_core::store::IndexStore as _;
@@ -112,7 +115,7 @@ impl Embedder for Moody {
     }
 
     async fn embed(&self, texts: Vec<String>) -> Result<Vectors, EmbedError> {
-        if self.fails.load(std::sync::atomic::Ordering::SeqCst) {
+        if self.fails.load(Ordering::SeqCst) {
             return Err(EmbedError::Failed {
                 reason: "out of breath".to_owned(),
             });
@@ -486,9 +489,7 @@ fn one_refused_text_costs_one_vector_and_a_failing_model_no_page() {
                 .any(|notice| notice.code == "index_behind")
         );
         assert!(!found(&store, "poison").is_empty());
-        moody
-            .fails
-            .store(false, std::sync::atomic::Ordering::SeqCst);
+        moody.fails.store(false, Ordering::SeqCst);
         let report = store.sync(&mut go_on).await.expect("synchronised");
         assert_eq!((report.pages, report.without_vector.len()), (6, 1));
         assert_eq!(near(&store, "This is fine.").await[0].slug.as_str(), "bad");
@@ -531,5 +532,180 @@ fn ingesting_indexes_and_tells_how_far_it_is() {
         assert_eq!(found(&store, "quince").len(), 5);
         assert!(!near(&store, "About quince 3.").await.is_empty());
         assert!(store.integrity().await.expect("compared").is_clean());
+    });
+}
+
+/// Counts how often it is asked, and lets others run before it answers.
+#[derive(Debug)]
+struct Counted {
+    inner: SeededEmbedder,
+    calls: AtomicUsize,
+}
+
+impl Counted {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            inner: SeededEmbedder::new(DIMS),
+            calls: AtomicUsize::new(0),
+        })
+    }
+}
+
+#[async_trait::async_trait]
+impl Embedder for Counted {
+    fn space(&self) -> &SpaceId {
+        self.inner.space()
+    }
+
+    fn dims(&self) -> usize {
+        self.inner.dims()
+    }
+
+    async fn embed(&self, texts: Vec<String>) -> Result<Vectors, EmbedError> {
+        self.calls.fetch_add(1, Ordering::SeqCst);
+        tokio::task::yield_now().await;
+        self.inner.embed(texts).await
+    }
+}
+
+/// Drops work in the middle: once the model was asked that often, after that many more steps. Returns what came out if
+/// it was done before.
+async fn cut_off<T>(
+    work: impl Future<Output = T>,
+    model: &Counted,
+    asked: usize,
+    mut steps: usize,
+) -> Option<T> {
+    let mut work = std::pin::pin!(work);
+    std::future::poll_fn(|context| match work.as_mut().poll(context) {
+        Poll::Ready(done) => Poll::Ready(Some(done)),
+        Poll::Pending if model.calls.load(Ordering::SeqCst) < asked => Poll::Pending,
+        Poll::Pending if steps == 0 => Poll::Ready(None),
+        Poll::Pending => {
+            steps -= 1;
+            Poll::Pending
+        }
+    })
+    .await
+}
+
+/// A batch has two hundred pages here, for which the model is asked five times. Each case runs on a runtime of its own,
+/// with which everything that was under way ends.
+#[test]
+fn work_that_is_dropped_in_the_middle_of_a_batch_is_completed_by_the_next_run() {
+    let fixture = Fixture::new();
+    let notes = tempfile::tempdir().expect("a temporary folder");
+    for number in 0..1_000 {
+        let text = format!(
+            "# Note {number}\n\nAbout quince {number}.\n\n## Plan\n\nStep {number}.\n\n## Rest\n\nOf {number}.\n"
+        );
+        std::fs::write(notes.path().join(format!("note-{number}.md")), text).expect("written");
+    }
+    let ingest = async |store: &AssistantStore| {
+        let source = IngestSource::Folder(notes.path().to_owned());
+        store
+            .ingest_and_index(source, IngestOptions::default(), &mut |_| {
+                ControlFlow::Continue(())
+            })
+            .await
+            .expect("ingested")
+    };
+    let mut left_behind = Vec::new();
+    let mut dropped = 0;
+    for (asked, steps) in [(1, 0), (3, 0), (5, 1), (5, 2), (5, 4), (5, 8), (5, 16)] {
+        runtime(async {
+            let model = Counted::new();
+            let (store, _) = fixture.open_with(Some(model.clone())).await;
+            left_behind.push(row_set(&store).await);
+            let done = cut_off(ingest(&store), &model, asked, steps).await;
+            dropped += usize::from(done.is_none());
+        });
+    }
+    assert!(dropped >= 5, "only {dropped} runs were interrupted");
+
+    runtime(async {
+        let model = Counted::new();
+        let (store, _) = fixture.open_with(Some(model.clone())).await;
+        left_behind.push(row_set(&store).await);
+        // Whoever drops a call and keeps the assistant open loses nothing either.
+        let waiting = store.stats().await.expect("counted").waiting;
+        if cut_off(store.sync(&mut go_on), &model, 1, 0)
+            .await
+            .is_none()
+        {
+            assert_eq!(store.stats().await.expect("counted").waiting, waiting);
+        }
+        let (ingested, _) = ingest(&store).await;
+        assert_eq!((ingested.written, ingested.unchanged), (0, 1_000));
+        let completed = row_set(&store).await;
+        assert_eq!(completed.len(), 3_000);
+        for rows in &left_behind {
+            assert!(
+                rows.is_subset(&completed),
+                "no interruption leaves other rows"
+            );
+        }
+        let stats = store.stats().await.expect("counted");
+        assert_eq!((stats.waiting, stats.vectors), (0, 3_000));
+        assert!(stats.index.is_some_and(|index| index.files <= 200));
+        assert!(store.integrity().await.expect("compared").is_clean());
+        drop(store);
+
+        std::fs::remove_dir_all(fixture.workspace.index_dir()).expect("removed");
+        let store = fixture.open().await;
+        store.sync(&mut go_on).await.expect("synchronised");
+        assert_eq!(row_set(&store).await, completed, "as a clean run makes it");
+    });
+}
+
+#[test]
+fn a_page_that_changes_while_a_rebuild_is_put_into_use_still_waits() {
+    runtime(async {
+        let fixture = Fixture::new();
+        write_pages(&fixture, 5);
+        let store = fixture.open().await;
+        store.sync(&mut go_on).await.expect("synchronised");
+        let (finished, is_finished) = mpsc::channel();
+        let (locked, is_locked) = mpsc::channel();
+        let changed = fixture.page("area-1/page-1.md");
+        let turn = store.clone();
+        // Does what a turn does that takes a change in, as late as it can come.
+        let turn = std::thread::spawn(move || {
+            let shared = &turn.engine.shared;
+            let before = shared.serving.load_full();
+            is_finished.recv().expect("the rebuild gets that far");
+            let mut waiting = turn.waiting();
+            locked.send(()).expect("the rebuild waits for it");
+            while Arc::ptr_eq(&shared.serving.load().snapshot, &before.snapshot) {
+                std::thread::yield_now();
+            }
+            for _ in 0..100_000 {
+                std::thread::yield_now();
+            }
+            std::fs::write(changed, "# Page 1\n\nNow about marmalade.\n").expect("written");
+            let pages = shared.serving.load().pages.clone();
+            let refreshed = turn
+                .engine
+                .indexer
+                .refresh_blocking(&pages)
+                .expect("looked");
+            shared
+                .serving
+                .rcu(|current| Serving::new(refreshed.index.clone(), current.snapshot.clone()));
+            waiting.extend(refreshed.changed);
+        });
+        store
+            .reindex(&mut move |step| {
+                if step.done == step.total {
+                    finished.send(()).expect("the turn listens");
+                    is_locked.recv().expect("the turn goes on");
+                }
+                ControlFlow::Continue(())
+            })
+            .await
+            .expect("made anew");
+        turn.join().expect("the turn ends");
+        let waiting: Vec<String> = store.waiting().iter().map(ToString::to_string).collect();
+        assert_eq!(waiting, ["area-1/page-1"]);
     });
 }

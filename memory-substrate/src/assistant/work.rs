@@ -139,9 +139,14 @@ impl AssistantStore {
             .shared
             .serving
             .rcu(|current| Arc::new(current.with_snapshot(snapshot.clone())));
-        *self.waiting() = differences(&engine.shared.serving.load().pages, &snapshot)
-            .into_iter()
-            .collect();
+        // Locked before the pages are looked at: a turn that takes in a change publishes it first and then lets it
+        // wait, so the change is either among these differences or added behind them.
+        {
+            let mut waiting = self.waiting();
+            *waiting = differences(&engine.shared.serving.load().pages, &snapshot)
+                .into_iter()
+                .collect();
+        }
         self.remove_stale_spaces();
         for code in [
             "index_damaged",

@@ -82,15 +82,15 @@ impl IndexHome {
         let text = match self.fs.read(&path) {
             Ok(bytes) => String::from_utf8_lossy(&bytes).trim().to_owned(),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                // Without any record of content, the very first generation was still being made.
-                let in_use = self.generations(&space_dir)?.into_iter().any(|number| {
+                // The very first generation is empty until it is in use, so one that holds something was in use.
+                let was_in_use = self.generations(&space_dir)?.into_iter().any(|number| {
                     self.read_check(&Generation {
                         space_dir: space_dir.clone(),
                         number,
                     })
-                    .is_some()
+                    .is_some_and(|check| check.rows > 0)
                 });
-                return if in_use {
+                return if was_in_use {
                     Err(damaged("`CURRENT` is missing"))
                 } else {
                     Ok(None)

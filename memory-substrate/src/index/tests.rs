@@ -325,6 +325,33 @@ fn damage_is_reported_and_never_believed() {
 }
 
 #[test]
+fn a_first_index_that_was_not_finished_is_no_damage() {
+    runtime(async {
+        let place = place(16);
+        let generation = place.home.replace(&place.space).expect("made");
+        assert!(place.open().await.expect("no damage").is_none());
+        // Everything but the switch, which is what a crash at the worst moment leaves.
+        let unfinished = LanceIndex::create_generation(&place.home, &place.space, generation)
+            .await
+            .expect("made");
+        let left_behind = unfinished.generation.dir();
+        drop(unfinished);
+        assert!(
+            place
+                .home
+                .current(&place.space)
+                .expect("no damage")
+                .is_none()
+        );
+        assert!(place.open().await.expect("no damage").is_none());
+        place.create().await;
+        let (_, segments) = place.open().await.expect("opens").expect("is there");
+        assert_eq!(rows_in(&segments), 0);
+        assert!(!left_behind.exists());
+    });
+}
+
+#[test]
 fn a_batch_that_was_written_but_not_recorded_is_kept() {
     runtime(async {
         let place = place(0);

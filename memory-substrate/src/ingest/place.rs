@@ -7,6 +7,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::path::Path;
 
+use memory_core::provenance::Trust;
 use memory_core::store::{Expected, PageOrigin, StoreError};
 use memory_core::text::page::Page;
 use memory_core::text::slug::Slug;
@@ -32,7 +33,7 @@ pub(super) fn place(
 ) -> SubstrateResult<Vec<IngestedPage>> {
     let map = ingester.pages.scan()?;
     let known = ingester.state.read_blocking(origins::all)?;
-    let mut names = Names::new(&map, &known);
+    let mut names = Names::new(&map, known);
     let (mut done, total) = (0, files.len());
     let mut report = Vec::with_capacity(total);
     let mut files = files.into_iter().peekable();
@@ -43,7 +44,7 @@ pub(super) fn place(
             .map(|file| plan(ingester, file, options, &mut names))
             .collect();
         if !options.dry_run {
-            record(ingester, &batch, options)?;
+            record_new(ingester, &batch)?;
         }
         for planned in &mut batch {
             if !options.dry_run {
@@ -67,18 +68,20 @@ struct Names {
     ingested: HashMap<String, Slug>,
     /// The name of each existing page: the one it was ingested under, else its file's.
     existing: HashMap<Slug, String>,
+    /// How pages came in, as far as it was recorded.
+    recorded: HashMap<Slug, PageOrigin>,
     /// Slugs given in this run.
     given: BTreeSet<Slug>,
 }
 
 impl Names {
-    fn new(map: &PageMap, origins: &[PageOrigin]) -> Self {
+    fn new(map: &PageMap, origins: Vec<PageOrigin>) -> Self {
         let mut existing: HashMap<Slug, String> = map
             .files
             .iter()
             .map(|(slug, file)| (slug.clone(), file.path.clone()))
             .collect();
-        for origin in origins {
+        for origin in &origins {
             if let Some(name) = existing.get_mut(&origin.slug) {
                 name.clone_from(&origin.original_name);
             }
@@ -87,9 +90,14 @@ impl Names {
             .iter()
             .map(|origin| (origin.original_name.clone(), origin.slug.clone()))
             .collect();
+        let recorded = origins
+            .into_iter()
+            .map(|origin| (origin.slug.clone(), origin))
+            .collect();
         Self {
             ingested,
             existing,
+            recorded,
             given: BTreeSet::new(),
         }
     }
@@ -123,10 +131,26 @@ struct Planned {
 }
 
 struct Write {
-    slug: Slug,
     bytes: Vec<u8>,
     /// What must be there when the bytes are written.
     expected: Expected,
+    /// How the page that is there came in, if that was recorded.
+    before: Option<PageOrigin>,
+    /// How these bytes come in.
+    origin: PageOrigin,
+}
+
+impl Write {
+    /// Returns whether neither the page nor a record of one was there.
+    fn is_new(&self) -> bool {
+        self.before.is_none() && self.expected == Expected::Absent
+    }
+
+    /// Returns whether the new bytes are trusted further than those they replace.
+    fn raises_trust(&self) -> bool {
+        let before = self.before.as_ref().map_or(Trust::Trusted, origins::trust);
+        before < origins::trust(&self.origin)
+    }
 }
 
 fn plan(
@@ -188,9 +212,16 @@ fn plan(
     let write = expected.map(|expected| {
         page.action = IngestAction::Written;
         Write {
-            slug,
             bytes,
             expected,
+            before: names.recorded.get(&slug).cloned(),
+            origin: PageOrigin {
+                slug,
+                original_name: page.original_name.clone(),
+                origin: options.origin,
+                authority: options.authority,
+                at: ingester.clock.now(),
+            },
         }
     });
     Planned { page, write }
@@ -226,45 +257,74 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     std::fs::read(path)
 }
 
-fn record(ingester: &Ingester, batch: &[Planned], options: IngestOptions) -> SubstrateResult<()> {
-    let at = ingester.clock.now();
-    let origin_of = |planned: &Planned| {
-        let slug = planned.write.as_ref()?.slug.clone();
-        let original_name = planned.page.original_name.clone();
-        Some(PageOrigin {
-            slug,
-            original_name,
-            origin: options.origin,
-            authority: options.authority,
-            at,
-        })
-    };
-    let origins: Vec<PageOrigin> = batch.iter().filter_map(origin_of).collect();
+/// Records how the new pages of a batch come in, before there is any.
+fn record_new(ingester: &Ingester, batch: &[Planned]) -> SubstrateResult<()> {
+    let new = batch.iter().filter_map(|planned| planned.write.as_ref());
+    let origins: Vec<PageOrigin> = new
+        .filter(|write| write.is_new())
+        .map(|write| write.origin.clone())
+        .collect();
     if !origins.is_empty() {
-        ingester
-            .state
-            .write_blocking(|transaction| origins::put(transaction, &origins))?;
+        record(ingester, &origins)?;
     }
+    Ok(())
+}
+
+fn record(ingester: &Ingester, origins: &[PageOrigin]) -> SubstrateResult<()> {
+    ingester
+        .state
+        .write_blocking(|transaction| origins::put(transaction, origins))?;
     Ok(())
 }
 
 /// Writes a page. Only trouble that every further page would have too is an error.
 fn write(ingester: &Ingester, planned: &mut Planned) -> SubstrateResult<()> {
-    let Some(Write {
-        slug,
-        bytes,
-        expected,
-    }) = planned.write.take()
-    else {
+    let Some(write) = planned.write.take() else {
         return Ok(());
     };
-    match ingester.pages.write_blocking(&slug, &bytes, &expected) {
+    let origin = std::slice::from_ref(&write.origin);
+    // As long as either the old or the new bytes may be there, the record is the one of lower trust.
+    let raises_trust = write.raises_trust();
+    if !raises_trust && !write.is_new() {
+        record(ingester, origin)?;
+    }
+    let written = ingester
+        .pages
+        .write_blocking(&write.origin.slug, &write.bytes, &write.expected);
+    match written {
+        Ok(_) if raises_trust => record(ingester, origin),
         Ok(_) => Ok(()),
-        Err(error @ (StoreError::Conflict { .. } | StoreError::BadRequest { .. })) => {
+        Err(error) => {
+            if !raises_trust {
+                take_back(ingester, &write)?;
+            }
+            if !matches!(
+                error,
+                StoreError::Conflict { .. } | StoreError::BadRequest { .. }
+            ) {
+                return Err(error.into());
+            }
             planned.page.action = IngestAction::Invalid;
             planned.page.error = Some(error.to_string());
             Ok(())
         }
-        Err(error) => Err(error.into()),
     }
+}
+
+/// Records again what was recorded before a write that failed, unless it did its work before it failed.
+fn take_back(ingester: &Ingester, write: &Write) -> SubstrateResult<()> {
+    let slug = &write.origin.slug;
+    let is_untouched = match ingester.pages.read_blocking(slug) {
+        Ok(there) => there.is_none_or(|there| there.hash != hash_bytes(&write.bytes)),
+        Err(_) => false,
+    };
+    if is_untouched {
+        ingester
+            .state
+            .write_blocking(|transaction| match &write.before {
+                Some(before) => origins::put(transaction, std::slice::from_ref(before)),
+                None => origins::remove(transaction, slug),
+            })?;
+    }
+    Ok(())
 }

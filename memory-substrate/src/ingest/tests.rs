@@ -1,14 +1,17 @@
 //! Tests of ingest on folders as people have them.
 
+use std::io;
 use std::path::Path;
+use std::sync::Mutex;
 
-use memory_core::env::{Fs as _, ManualClock};
+use memory_core::env::{FileInfo, Fs, ManualClock};
 use memory_core::store::{PageOrigin, StateStore as _};
 use memory_core::text::fault::FaultKind;
 use memory_core::time::Timestamp;
 
 use super::*;
 use crate::fs::RealFs;
+use crate::state::origins;
 use crate::workspace::AssistantId;
 
 struct Place {
@@ -16,15 +19,71 @@ struct Place {
     ingester: Ingester,
 }
 
+/// When the next write of a page fails.
+#[derive(Clone, Copy, Debug)]
+enum Fails {
+    Before,
+    After,
+}
+
+/// The operating system's files, of which one write fails when told to.
+#[derive(Debug, Default)]
+struct Unreliable(Mutex<Option<Fails>>);
+
+impl Fs for Unreliable {
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        RealFs.read(path)
+    }
+
+    fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        let fails = self.0.lock().expect("nobody panics").take();
+        if !matches!(fails, Some(Fails::Before)) {
+            RealFs.write(path, bytes)?;
+        }
+        match fails {
+            Some(_) => Err(io::Error::other("the disk gave up")),
+            None => Ok(()),
+        }
+    }
+
+    fn append(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        RealFs.append(path, bytes)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        RealFs.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        RealFs.remove(path)
+    }
+
+    fn create_dir_all(&self, path: &Path) -> io::Result<()> {
+        RealFs.create_dir_all(path)
+    }
+
+    fn info(&self, path: &Path) -> io::Result<FileInfo> {
+        RealFs.info(path)
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Vec<FileInfo>> {
+        RealFs.list(path)
+    }
+}
+
 impl Place {
     fn new() -> Self {
+        Self::with(Arc::new(RealFs))
+    }
+
+    fn with(fs: Arc<dyn Fs>) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let id = AssistantId::new("kiwi").expect("a good name");
         let workspace = Workspace::create(&folder.path().join("home"), &id, "", Arc::new(RealFs))
             .expect("create");
         let clock = Arc::new(ManualClock::at(Timestamp::from_millis(5)));
         let state = SqliteState::open(&workspace.state_path(), clock.as_ref()).expect("open");
-        let pages = FilePages::new(Arc::new(RealFs), workspace.concepts_dir());
+        let pages = FilePages::new(fs, workspace.concepts_dir());
         Self {
             folder,
             ingester: Ingester::new(workspace, pages, Arc::new(state), clock),
@@ -57,6 +116,30 @@ impl Place {
             .read_blocking(&slug)
             .expect("read")
             .map(|page| page.bytes)
+    }
+
+    /// Returns how a page came in, if that is recorded.
+    fn origin(&self, slug: &str) -> Option<Origin> {
+        let origins = self.ingester.state.read_blocking(origins::all);
+        let mut origins = origins.expect("read").into_iter();
+        origins
+            .find(|origin| origin.slug.as_str() == slug)
+            .map(|origin| origin.origin)
+    }
+
+    /// Ingests the vault over what is there.
+    fn overwrite(
+        &self,
+        origin: Origin,
+        progress: &mut dyn FnMut(IngestProgress<'_>),
+    ) -> SubstrateResult<IngestReport> {
+        let options = IngestOptions {
+            overwrite: true,
+            origin,
+            ..IngestOptions::default()
+        };
+        let source = IngestSource::Folder(self.folder.path().join("vault"));
+        self.ingester.run(&source, options, progress)
     }
 
     fn slugs(&self) -> Vec<String> {
@@ -277,6 +360,117 @@ async fn how_pages_came_in_is_recorded_with_their_old_names() {
         matches!(refused, Err(SubstrateError::Refused { .. })),
         "{refused:?}"
     );
+}
+
+/// How a page came in before, how the file that replaces it comes in.
+const CHANGES: [(Option<Origin>, Origin); 5] = [
+    (Some(Origin::Import), Origin::UserFile),
+    (Some(Origin::UserFile), Origin::Import),
+    (Some(Origin::UserFile), Origin::UserFile),
+    (Some(Origin::Import), Origin::ExternalDoc),
+    (None, Origin::Import),
+];
+
+/// A page that came in some way, and a vault with another version of it.
+fn replaced(fs: Arc<dyn Fs>, before: Option<Origin>) -> Place {
+    let place = Place::with(fs);
+    place.file(
+        "vault/a.md",
+        "first, so that the next can be interfered with",
+    );
+    match before {
+        Some(before) => {
+            place.file("vault/kiwi.md", "old");
+            let report = place.overwrite(before, &mut |_| {}).expect("ingested");
+            assert_eq!(report.written, 2);
+        }
+        None => place.file("home/assistants/kiwi/memory/concepts/kiwi.md", "old"),
+    }
+    assert_eq!(place.origin("kiwi"), before);
+    place.file("vault/kiwi.md", "new");
+    place
+}
+
+#[test]
+fn a_replaced_page_has_the_origin_of_its_new_bytes() {
+    for (before, after) in CHANGES {
+        let place = replaced(Arc::new(RealFs), before);
+        place.overwrite(after, &mut |_| {}).expect("ingested");
+        assert_eq!(place.page("kiwi").expect("there"), b"new");
+        assert_eq!(place.origin("kiwi"), Some(after), "{before:?} {after:?}");
+    }
+}
+
+#[test]
+fn a_page_that_was_edited_meanwhile_keeps_its_origin() {
+    for (before, after) in CHANGES {
+        let place = replaced(Arc::new(RealFs), before);
+        let report = place.overwrite(after, &mut |step| {
+            if step.name == "a.md" {
+                place.file("home/assistants/kiwi/memory/concepts/kiwi.md", "edited");
+            }
+        });
+        assert_eq!(report.expect("ingested").invalid, 1);
+        assert_eq!(place.page("kiwi").expect("there"), b"edited");
+        assert_eq!(place.origin("kiwi"), before, "{before:?} {after:?}");
+    }
+}
+
+#[test]
+fn a_page_that_appeared_meanwhile_has_no_origin() {
+    let place = Place::new();
+    place.file("vault/a.md", "first");
+    place.file("vault/kiwi.md", "new");
+    let report = place.overwrite(Origin::Import, &mut |step| {
+        if step.name == "a.md" {
+            place.file("home/assistants/kiwi/memory/concepts/kiwi.md", "own");
+        }
+    });
+    assert_eq!(report.expect("ingested").invalid, 1);
+    assert_eq!(place.origin("kiwi"), None);
+}
+
+#[test]
+fn a_run_that_dies_never_leaves_old_bytes_with_a_new_trust() {
+    for (before, after) in CHANGES {
+        let place = replaced(Arc::new(RealFs), before);
+        let died = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            place.overwrite(after, &mut |step| {
+                assert_ne!(step.name, "a.md", "dies here");
+            })
+        }));
+        assert!(died.is_err());
+        assert_eq!(place.page("kiwi").expect("there"), b"old");
+        assert_eq!(place.origin("kiwi"), before, "{before:?} {after:?}");
+    }
+}
+
+#[test]
+fn a_failed_write_leaves_the_lower_trust_of_what_may_be_there() {
+    for (before, after) in CHANGES {
+        for fails in [Fails::Before, Fails::After] {
+            let fs = Arc::new(Unreliable::default());
+            let place = replaced(fs.clone(), before);
+            let failed = place.overwrite(after, &mut |step| {
+                if step.name == "a.md" {
+                    *fs.0.lock().expect("nobody panics") = Some(fails);
+                }
+            });
+            assert!(failed.is_err());
+            let (bytes, origin) = match fails {
+                Fails::Before => (b"old", before),
+                // What was written is there, and the program was told that it is not.
+                Fails::After if after == Origin::UserFile => (b"new", before),
+                Fails::After => (b"new", Some(after)),
+            };
+            assert_eq!(place.page("kiwi").expect("there"), bytes);
+            assert_eq!(
+                place.origin("kiwi"),
+                origin,
+                "{before:?} {after:?} {fails:?}"
+            );
+        }
+    }
 }
 
 #[tokio::test]

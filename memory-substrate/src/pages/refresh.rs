@@ -9,7 +9,6 @@ use std::io;
 use std::sync::Arc;
 
 use memory_core::env::Clock;
-use memory_core::provenance::{Trust, trust_of};
 use memory_core::store::{PageOrigin, StoreResult};
 use memory_core::text::slug::Slug;
 
@@ -212,11 +211,9 @@ impl Reading<'_> {
 }
 
 fn source_of(origin: PageOrigin) -> Source {
-    let trust =
-        trust_of(origin.origin, origin.authority).map_or(Trust::Untrusted, |verdict| verdict.trust);
     Source {
+        trust: origins::trust(&origin),
         original_name: Some(origin.original_name),
-        trust,
     }
 }
 

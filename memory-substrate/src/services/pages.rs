@@ -156,7 +156,7 @@ impl Pages for Host {
     }
 
     async fn now_text(&self, call: &Call) -> ServiceResult<String> {
-        if admit(call)?.is_nothing() {
+        if !admit(call)?.allows_global() {
             return Ok(String::new());
         }
         let workspace = self.shared.workspace.clone();

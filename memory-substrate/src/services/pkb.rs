@@ -351,7 +351,7 @@ impl Image {
 #[async_trait]
 impl Pkb for Host {
     async fn always_shown(&self, call: &Call) -> ServiceResult<Vec<PkbFile>> {
-        if admit(call)?.is_nothing() {
+        if !admit(call)?.allows_global() {
             return Ok(Vec::new());
         }
         let folder = self.shared.pkb.folder.clone();
@@ -361,7 +361,7 @@ impl Pkb for Host {
     }
 
     async fn search(&self, call: &Call, text: String, limit: u32) -> ServiceResult<Vec<PkbHit>> {
-        if admit(call)?.is_nothing() {
+        if !admit(call)?.allows_global() {
             return Ok(Vec::new());
         }
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);

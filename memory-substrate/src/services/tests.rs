@@ -44,6 +44,14 @@ async fn three_pages() -> (Fixture, crate::assistant::AssistantStore) {
         "foreign.md",
         "# Foreign\n\nThe harbour belongs to a stranger.\n",
     );
+    std::fs::write(
+        fixture.workspace.core_pages_path(),
+        "- [[open]]\n- [[private]]\n- [[foreign]]\n",
+    )
+    .expect("written");
+    std::fs::write(fixture.workspace.essentials_path(), "Call me Kim.\n").expect("written");
+    fixture.write_pkb("essentials.md", "Kim owns a boat.\n");
+    fixture.write_pkb("boats.md", "The boat lies in the harbour.\n");
     let store = fixture.open().await;
     let origin = PageOrigin {
         slug: Slug::parse("foreign").expect("canonical"),
@@ -78,15 +86,32 @@ fn a_requester_sees_trusted_text_of_its_channels_only() {
             services.lexical.expect("offered"),
             services.dense.expect("offered"),
         );
+        let pkb = store.services(Tier::V1, &Capability::ALL).pkb;
+        let pkb = pkb.expect("offered");
         let all = ["open", "private", "foreign"];
         for (authority, channels, visible) in [
             (Authority::None, vec!["ada"], vec![]),
             (Authority::Owner, vec![], vec!["open"]),
-            (Authority::Paired, vec!["bob"], vec!["open"]),
+            (Authority::Paired, vec![], vec![]),
+            (Authority::Paired, vec!["_global"], vec![]),
+            (Authority::Paired, vec!["bob"], vec![]),
+            (Authority::Paired, vec!["ada", "_global"], vec!["private"]),
             (Authority::Owner, vec!["ada"], vec!["open", "private"]),
         ] {
             let call = call(authority, &channels);
             let expected = slugs(&visible);
+            let mut core = pages.core(&call).await.expect("listed");
+            core.sort();
+            assert_eq!(core, expected);
+            // The views and the knowledge base belong to no channel, so they are the owner's alone.
+            let is_owner = authority == Authority::Owner;
+            let now_text = pages.now_text(&call).await.expect("read");
+            assert_eq!(now_text.contains("Kim"), is_owner);
+            assert_eq!(now_text.is_empty(), !is_owner);
+            let shown = pkb.always_shown(&call).await.expect("read");
+            assert_eq!(shown.is_empty(), !is_owner);
+            let hits = pkb.search(&call, "harbour".to_owned(), 5).await;
+            assert_eq!(hits.expect("searched").is_empty(), !is_owner);
             assert_eq!(
                 pages.count(&call).await.expect("counted"),
                 u32::try_from(expected.len()).expect("small")

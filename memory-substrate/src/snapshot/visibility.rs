@@ -15,12 +15,23 @@ pub struct Visibility {
 }
 
 impl Visibility {
-    /// Returns what the requester of a call may see: trusted text of the call's channels and the global one, and
-    /// nothing at all for nobody known.
+    /// Returns what the requester of a call may see, always trusted text only.
+    ///
+    /// For the owner it is that of the call's channels and the global one; for a paired person that of the call's
+    /// channels without the global one, which is the owner's own; for nobody known nothing at all.
     pub fn of(scope: &CallScope) -> Self {
         match scope.requester.authority {
             Authority::None => Self::nothing(),
-            Authority::Owner | Authority::Paired => Self::channels(scope.channels.iter().cloned()),
+            Authority::Owner => Self::channels(scope.channels.iter().cloned()),
+            Authority::Paired => {
+                let named = scope.channels.iter().cloned();
+                let shared: BTreeSet<Channel> = named
+                    .filter(|channel| *channel != Channel::Global)
+                    .collect();
+                Self {
+                    channels: (!shared.is_empty()).then_some(shared),
+                }
+            }
         }
     }
 
@@ -46,6 +57,11 @@ impl Visibility {
         self.channels
             .as_ref()
             .is_some_and(|channels| channels.contains(channel))
+    }
+
+    /// Returns whether what belongs to no channel may be shown: the views and the knowledge base.
+    pub fn allows_global(&self) -> bool {
+        self.allows_channel(&Channel::Global)
     }
 
     /// Returns whether nothing may be shown.
@@ -82,9 +98,26 @@ mod tests {
 
     #[test]
     fn a_channel_is_seen_only_when_it_was_named() {
-        let ada = Visibility::of(&scope(Authority::Paired, &["ada"]));
-        assert!(ada.allows(&Channel::User("ada".to_owned()), Trust::Trusted));
-        assert!(ada.allows(&Channel::Global, Trust::Trusted));
-        assert!(!ada.allows(&Channel::User("bob".to_owned()), Trust::Trusted));
+        let ada = Channel::User("ada".to_owned());
+        let bob = Channel::User("bob".to_owned());
+        for authority in [Authority::Owner, Authority::Paired] {
+            let seen = Visibility::of(&scope(authority, &["ada"]));
+            assert!(seen.allows(&ada, Trust::Trusted));
+            assert!(!seen.allows(&ada, Trust::Untrusted));
+            assert!(!seen.allows(&bob, Trust::Trusted));
+        }
+    }
+
+    #[test]
+    fn a_paired_person_never_sees_the_global_channel() {
+        for named in [&["ada"][..], &["ada", "_global"]] {
+            let seen = Visibility::of(&scope(Authority::Paired, named));
+            assert!(!seen.allows_global() && !seen.is_nothing(), "{named:?}");
+        }
+        for named in [&[][..], &["_global"]] {
+            let seen = Visibility::of(&scope(Authority::Paired, named));
+            assert_eq!(seen, Visibility::nothing(), "{named:?}");
+        }
+        assert!(Visibility::of(&scope(Authority::Owner, &[])).allows_global());
     }
 }

@@ -1,6 +1,6 @@
 //! How pages came in, which decides how far they are trusted.
 
-use memory_core::provenance::{Authority, Origin};
+use memory_core::provenance::{Authority, Origin, Trust, trust_of};
 use memory_core::store::{PageOrigin, StoreResult};
 use memory_core::text::slug::Slug;
 use memory_core::time::Timestamp;
@@ -28,6 +28,20 @@ pub(crate) fn all(connection: &Connection) -> StoreResult<Vec<PageOrigin>> {
                 .collect()
         })
         .map_err(sql("read how pages came in"))
+}
+
+/// Returns how far a page that came in like this is trusted.
+pub(crate) fn trust(origin: &PageOrigin) -> Trust {
+    trust_of(origin.origin, origin.authority).map_or(Trust::Untrusted, |verdict| verdict.trust)
+}
+
+/// Forgets how a page came in, which makes it the owner's own.
+pub(crate) fn remove(connection: &Connection, slug: &Slug) -> StoreResult<()> {
+    connection
+        .prepare_cached("DELETE FROM page_origins WHERE slug = ?1")
+        .and_then(|mut statement| statement.execute([slug.as_str()]))
+        .map_err(sql("forget how a page came in"))?;
+    Ok(())
 }
 
 /// Records how pages came in.

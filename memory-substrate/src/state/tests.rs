@@ -564,3 +564,33 @@ async fn entries_are_withheld_by_trust_and_channel() {
         3
     );
 }
+
+#[test]
+fn a_flushed_write_is_flushed_whatever_became_of_the_one_before() {
+    let place = Place::new();
+    let state = place.open();
+    let flushing = |transaction: &Transaction<'_>| {
+        transaction
+            .pragma_query_value(None, "synchronous", |row| row.get::<_, i64>(0))
+            .map_err(sql("read a setting"))
+    };
+    let (normal, full) = (1, 2);
+    assert_eq!(state.write_blocking(flushing).expect("read"), full);
+    assert_eq!(
+        state.write_unflushed_blocking(flushing).expect("read"),
+        normal
+    );
+    assert_eq!(state.write_blocking(flushing).expect("read"), full);
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        state.write_unflushed_blocking(|_| -> StoreResult<()> { panic!("in the middle") })
+    }));
+    assert!(panicked.is_err());
+    assert_eq!(state.write_blocking(flushing).expect("read"), full);
+    let failed: StoreResult<()> = state.write_unflushed_blocking(|_| {
+        Err(StoreError::NotFound {
+            what: "x".to_owned(),
+        })
+    });
+    assert!(failed.is_err());
+    assert_eq!(state.write_blocking(flushing).expect("read"), full);
+}

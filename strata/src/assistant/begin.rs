@@ -5,7 +5,6 @@
 //! be read leaves an empty injection.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use memory_core::abi::ErrorCode;
@@ -16,6 +15,7 @@ use memory_core::services::{CallScope, Notice, Requester, Severity};
 use memory_core::tier::{Block, CommitToken, Explanation, TurnPlan, TurnRequest};
 
 use super::conversation::{self, Place};
+use super::finish::Progress;
 use super::{Assistant, Decided, Engine, call, info};
 use crate::error::{StrataError, cause_chain};
 use crate::layout;
@@ -34,7 +34,8 @@ pub(crate) struct PendingTurn {
     pub(super) pinned: Option<Pinned>,
     /// What to commit, by block; a token of no block is committed in any case.
     pub(super) tokens: Vec<(String, CommitToken)>,
-    pub(super) attached: AtomicBool,
+    /// How far its recording has come.
+    pub(super) progress: tokio::sync::Mutex<Progress>,
 }
 
 impl Assistant {
@@ -131,16 +132,7 @@ impl Assistant {
         let config = Arc::clone(&decided.config);
         injection.trace.configured = config.tier();
         let mut blocks = self.ask_tier(injection, engine, decided, &place).await;
-        let channels = call::channels(&input);
-        match info::block(
-            &engine.store,
-            &config,
-            &input.conversation,
-            &channels,
-            input.context_lost,
-        )
-        .await
-        {
+        match info::block(&engine.store, &config, &input).await {
             Ok(info) => blocks.extend(info),
             Err(error) => injection.fail("static_info_failed", &error),
         }
@@ -220,6 +212,13 @@ impl Assistant {
                     bytes: shown.bytes,
                     block: block.id.clone(),
                 }));
+        }
+        for dropped in &laid.dropped {
+            let message = format!(
+                "block `{}` was left out to keep within {} tokens: it {}",
+                dropped.id, injection.trace.budget_tokens, dropped.reason
+            );
+            injection.note("block_dropped", Severity::Warning, message);
         }
         injection.trace.dropped = laid.dropped;
         injection.blocks = laid.blocks;
@@ -305,7 +304,7 @@ fn empty(input: TurnInput, config: &Config) -> Injection {
             place: None,
             pinned: None,
             tokens: Vec::new(),
-            attached: AtomicBool::new(false),
+            progress: tokio::sync::Mutex::default(),
         },
     }
 }

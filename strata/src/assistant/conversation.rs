@@ -1,12 +1,13 @@
 //! Where a message stands in its conversation, and how a turn becomes part of the tree.
 //!
 //! The tree is written in two steps, because a turn is: the user's message when blocks were attached to it, and both
-//! messages, final, when the turn ends. Every step can be repeated: a message that is there already keeps its place.
+//! messages, final, when the turn ends. Every step can be repeated: a message that is there already keeps its place. An
+//! identifier belongs to one message of one conversation, so a host that gives it to another one is told.
 
 use memory_core::env::{Clock, Ids};
 use memory_core::provenance::Origin;
 use memory_core::services::Role;
-use memory_core::store::{StateStore as _, StoreResult, TurnNode};
+use memory_core::store::{StateStore as _, StoreError, StoreResult, TurnNode};
 use memory_core::text::block;
 use memory_core::wire::{metadata, tag};
 use memory_substrate::state::SqliteState;
@@ -57,6 +58,10 @@ pub(crate) async fn locate(
         .flat_map(attached_texts)
         .collect();
     let attached: Vec<&str> = attached.iter().map(String::as_str).collect();
+    let text = block::strip_attached(&input.text, &attached);
+    if let Some(known) = &known {
+        same_message(known, &input.conversation, &text)?;
+    }
     let last_reply = history
         .iter()
         .rev()
@@ -77,7 +82,7 @@ pub(crate) async fn locate(
         } else {
             input.recent.clone()
         },
-        text: block::strip_attached(&input.text, &attached),
+        text,
     })
 }
 
@@ -89,7 +94,7 @@ pub(crate) async fn open_message(
     place: &Place,
 ) -> StoreResult<()> {
     match state.turn_node(&place.message).await? {
-        Some(_) => Ok(()),
+        Some(known) => same_message(&known, &input.conversation, &place.text),
         None => state.put_turn_node(user_node(clock, input, place)).await,
     }
 }
@@ -104,7 +109,10 @@ pub(crate) async fn close_turn(
     end: TurnEnd,
 ) -> StoreResult<TurnIds> {
     let mut message = match state.turn_node(&place.message).await? {
-        Some(node) => node,
+        Some(known) => {
+            same_message(&known, &input.conversation, &place.text)?;
+            known
+        }
         None => user_node(clock, input, place),
     };
     let attached = attached_texts(&message);
@@ -138,8 +146,41 @@ pub(crate) async fn close_turn(
         message: message.id,
         reply: Some(node.id.clone()),
     };
-    state.put_turn_node(node).await?;
+    match state.turn_node(&node.id).await? {
+        // Stored by an earlier try, at another time.
+        Some(known)
+            if known.finalised
+                && known.role == node.role
+                && known.conversation == node.conversation
+                && known.parent == node.parent
+                && known.text == node.text => {}
+        _ => state.put_turn_node(node).await?,
+    }
     Ok(ids)
+}
+
+/// Returns an error unless the message that is known under an identifier is the one that comes under it now.
+fn same_message(known: &TurnNode, conversation: &str, text: &str) -> StoreResult<()> {
+    let (expected, found) = if known.conversation != conversation {
+        (
+            format!("a message of conversation `{conversation}`"),
+            "one of another conversation, which keeps its identifier",
+        )
+    } else if known.role != Role::User {
+        ("a user's message".to_owned(), "a reply")
+    } else if known.finalised && known.text != text {
+        (
+            "the text it was finalised with".to_owned(),
+            "another text, which needs an identifier of its own",
+        )
+    } else {
+        return Ok(());
+    };
+    Err(StoreError::Conflict {
+        what: format!("message {}", known.id),
+        expected,
+        found: found.to_owned(),
+    })
 }
 
 fn user_node(clock: &dyn Clock, input: &TurnInput, place: &Place) -> TurnNode {
@@ -295,5 +336,87 @@ mod tests {
             foreign.text,
             "a person may write our tags"
         );
+    }
+
+    #[tokio::test]
+    async fn an_identifier_belongs_to_one_conversation() {
+        let root = tempfile::tempdir().unwrap();
+        let (state, clock) = state(&root);
+        let ids = CountingIds::new("m");
+        let said_in = |conversation: &str| TurnInput {
+            message_id: Some("host1".to_owned()),
+            ..TurnInput::owner(conversation, "hello")
+        };
+        let (one, other) = (said_in("one"), said_in("other"));
+        // Both were located before either was stored.
+        let place = locate(&state, &ids, &one).await.unwrap();
+        let late = locate(&state, &ids, &other).await.unwrap();
+        open_message(&state, &*clock, &one, &place).await.unwrap();
+        let end = TurnEnd::reply("hi");
+        let errors = [
+            locate(&state, &ids, &other).await.err(),
+            open_message(&state, &*clock, &other, &late).await.err(),
+            close_turn(&state, &*clock, &ids, &other, &late, end)
+                .await
+                .err(),
+        ];
+        for error in errors {
+            let error = error.unwrap();
+            assert!(matches!(error, StoreError::Conflict { .. }), "{error}");
+            let text = error.to_string();
+            assert!(text.contains("host1") && text.contains("`other`"), "{text}");
+        }
+        let stored = state.turn_node("host1").await.unwrap().unwrap();
+        assert_eq!(
+            (stored.conversation.as_str(), stored.finalised),
+            ("one", false)
+        );
+        assert_eq!(state.last_turn("other", "main").await.unwrap(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_final_message_does_not_come_again_with_another_text() {
+        let root = tempfile::tempdir().unwrap();
+        let (state, clock) = state(&root);
+        let ids = CountingIds::new("m");
+        let first = TurnInput {
+            message_id: Some("host1".to_owned()),
+            ..TurnInput::owner("c", "hello")
+        };
+        let place = locate(&state, &ids, &first).await.unwrap();
+        let end = TurnEnd::default();
+        close_turn(&state, &*clock, &ids, &first, &place, end)
+            .await
+            .unwrap();
+        let edited = TurnInput {
+            text: "goodbye".to_owned(),
+            ..first
+        };
+        let error = locate(&state, &ids, &edited).await.unwrap_err();
+        assert!(matches!(error, StoreError::Conflict { .. }), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_reply_that_comes_again_later_is_the_same_reply() {
+        let root = tempfile::tempdir().unwrap();
+        let (state, clock) = state(&root);
+        let ids = CountingIds::new("m");
+        let input = TurnInput::owner("c", "hello");
+        let place = locate(&state, &ids, &input).await.unwrap();
+        let reply = |text: &str| TurnEnd {
+            reply_id: Some("host2".to_owned()),
+            ..TurnEnd::reply(text)
+        };
+        let first = close_turn(&state, &*clock, &ids, &input, &place, reply("hi"))
+            .await
+            .unwrap();
+        clock.advance_millis(5);
+        let again = close_turn(&state, &*clock, &ids, &input, &place, reply("hi"))
+            .await
+            .unwrap();
+        assert_eq!(first, again);
+        close_turn(&state, &*clock, &ids, &input, &place, reply("another"))
+            .await
+            .unwrap_err();
     }
 }

@@ -2,11 +2,9 @@
 //!
 //! Blocks are stored with their message before the tier is told, so that a crash in between shows a section twice rather
 //! than never. A token is committed or given up exactly once, by the instance that issued it, even if another tier has
-//! taken over in the meantime.
+//! taken over in the meantime. A step that fails leaves the injection as it was, so that the host can try again.
 
-use std::sync::atomic::Ordering;
-
-use memory_core::store::StateStore as _;
+use memory_core::store::{StateStore as _, StoreError};
 use memory_core::tier::CommitToken;
 use memory_core::wire;
 
@@ -14,7 +12,22 @@ use super::begin::{PendingTurn, scope};
 use super::conversation::{self, Place};
 use super::{Assistant, Engine, info};
 use crate::error::StrataError;
-use crate::turn::{Injection, TurnEnd, TurnIds};
+use crate::turn::{Injection, TurnEnd, TurnIds, TurnInput};
+
+/// How far the recording of a turn has come, so that trying again repeats only what may be repeated.
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    /// Where the message stands, if beginning the turn could not tell.
+    place: Option<Place>,
+    /// Whether what was in context before a lost history has been forgotten. A second time would forget what has been
+    /// recorded since.
+    forgotten: bool,
+    attached: bool,
+    /// The identifier that was made for the reply.
+    reply: Option<String>,
+    /// How the turn was stored.
+    ended: Option<TurnIds>,
+}
 
 impl Assistant {
     /// Records that the blocks of an injection really went into a prompt.
@@ -26,8 +39,15 @@ impl Assistant {
         let Some(place) = pending.place.as_ref().filter(|_| pending.recorded) else {
             return Ok(());
         };
-        if pending.attached.load(Ordering::SeqCst) {
+        let mut progress = pending.progress.lock().await;
+        if progress.attached {
             return Ok(());
+        }
+        if progress.ended.is_some() {
+            let reason = "the turn has ended and its blocks were given up: call `attached` before `end_turn`";
+            return Err(StrataError::from(StoreError::BadRequest {
+                reason: reason.to_owned(),
+            }));
         }
         let engine = self.engine().await?;
         let input = &pending.input;
@@ -41,10 +61,7 @@ impl Assistant {
         if !kept.is_empty() {
             state.attach_blocks(&place.message, kept).await?;
         }
-        if input.context_lost {
-            // The host said that history is gone; what is attached now is all there is.
-            self.forget_context(engine, &input.conversation).await?;
-        }
+        self.forget_lost(engine, input, &mut progress).await?;
         let (attached, removed): (Vec<_>, Vec<_>) =
             pending.tokens.iter().partition(|(block, _)| {
                 block.is_empty() || injection.blocks.iter().any(|kept| kept.id == *block)
@@ -65,54 +82,66 @@ impl Assistant {
         }
         committed?;
         // Only now: what failed may be tried again, and every step of it can be repeated.
-        pending.attached.store(true, Ordering::SeqCst);
+        progress.attached = true;
         Ok(())
     }
 
     /// Makes the turn part of the conversation. Returns nothing when the turn must leave no trace.
     ///
-    /// What was never attached is given up.
+    /// What was never attached is given up. Calling it again changes nothing and returns the same messages; after an
+    /// error it can be called again. Drop the injection afterwards: it holds the tier that chose its blocks.
     pub async fn end_turn(
         &self,
-        injection: Injection,
-        end: TurnEnd,
+        injection: &Injection,
+        mut end: TurnEnd,
     ) -> Result<Option<TurnIds>, StrataError> {
         self.writable("end a turn")?;
-        let mut pending = injection.pending;
+        let pending = &injection.pending;
         if !pending.recorded {
             return Ok(None);
         }
+        let mut progress = pending.progress.lock().await;
+        if let Some(ended) = &progress.ended {
+            return Ok(Some(ended.clone()));
+        }
+        let (clock, ids) = (&*self.options.clock, &*self.options.ids);
         let engine = self.engine().await?;
-        let place = match pending.place.take() {
-            Some(place) => place,
-            None => {
-                conversation::locate(engine.store.state(), &*self.options.ids, &pending.input)
-                    .await?
-            }
+        let (state, input) = (engine.store.state(), &pending.input);
+        let place = match pending.place.as_ref().or(progress.place.as_ref()) {
+            Some(place) => place.clone(),
+            None => conversation::locate(state, ids, input).await?,
         };
-        if !pending.attached.load(Ordering::SeqCst) {
+        progress.place = Some(place.clone());
+        if end.reply.is_some() && end.reply_id.is_none() {
+            let made = progress.reply.get_or_insert_with(|| ids.next_id());
+            end.reply_id = Some(made.clone());
+        }
+        self.forget_lost(engine, input, &mut progress).await?;
+        let stored = conversation::close_turn(state, clock, ids, input, &place, end).await?;
+        if !progress.attached {
             let tokens = pending
                 .tokens
                 .iter()
                 .map(|(_, token)| token.clone())
                 .collect();
-            self.give_up(&pending, &place, tokens).await;
-            if pending.input.context_lost {
-                self.forget_context(engine, &pending.input.conversation)
-                    .await?;
-            }
+            self.give_up(pending, &place, tokens).await;
         }
-        let (clock, ids) = (&*self.options.clock, &*self.options.ids);
-        let stored = conversation::close_turn(
-            engine.store.state(),
-            clock,
-            ids,
-            &pending.input,
-            &place,
-            end,
-        )
-        .await?;
+        progress.ended = Some(stored.clone());
         Ok(Some(stored))
+    }
+
+    /// Forgets what was in context if the host said that its history is gone: what is attached now is all there is.
+    async fn forget_lost(
+        &self,
+        engine: &Engine,
+        input: &TurnInput,
+        progress: &mut Progress,
+    ) -> Result<(), StrataError> {
+        if input.context_lost && !progress.forgotten {
+            self.forget_context(engine, &input.conversation).await?;
+            progress.forgotten = true;
+        }
+        Ok(())
     }
 
     async fn commit(

@@ -2,12 +2,14 @@
 //!
 //! It is the host's and not a tier's, so that changing tiers neither loses nor repeats it. It is shown on the first turn
 //! of a conversation and then stays in its history; a row in the state database says so, and compaction takes the row
-//! away together with the history.
+//! away together with the history. It holds what the owner said to nobody else, so only the owner is shown it.
 
 use std::collections::HashSet;
 
+use memory_core::config::Config;
 use memory_core::ledger::estimate_tokens;
 use memory_core::predicates::uses_concept_page_memory;
+use memory_core::provenance::Authority;
 use memory_core::services::KvScope;
 use memory_core::store::{StateStore as _, StoreError, StoreResult};
 use memory_core::tier::{Block, Placement};
@@ -16,8 +18,8 @@ use memory_substrate::assistant::AssistantStore;
 use memory_substrate::blocking;
 use memory_substrate::views::{self, InfoRequest};
 
-use memory_core::config::Config;
-use memory_core::provenance::Channel;
+use super::call;
+use crate::turn::TurnInput;
 
 /// Namespace of the host's own rows.
 const NAMESPACE: &str = "host";
@@ -32,23 +34,24 @@ const SHORTER_BUFFERS: [usize; 2] = [20, 0];
 pub(super) async fn block(
     store: &AssistantStore,
     config: &Config,
-    conversation: &str,
-    channels: &[Channel],
-    context_lost: bool,
+    input: &TurnInput,
 ) -> StoreResult<Option<Block>> {
-    if !uses_concept_page_memory(config.memory.switches()) {
+    if input.authority != Authority::Owner || !uses_concept_page_memory(config.memory.switches()) {
         return Ok(None);
     }
-    if !context_lost
+    if !input.context_lost
         && store
             .state()
-            .kv_get(NAMESPACE, KvScope::Conversation, conversation, KEY)
+            .kv_get(NAMESPACE, KvScope::Conversation, &input.conversation, KEY)
             .await?
             .is_some()
     {
         return Ok(None);
     }
-    let withheld = store.state().withheld_entries(channels.to_vec()).await?;
+    let withheld = store
+        .state()
+        .withheld_entries(call::channels(input))
+        .await?;
     let longest = config
         .memory
         .substrate
@@ -70,6 +73,8 @@ pub(super) async fn block(
                         texts.last().is_some_and(|last| shorter.len() < last.len())
                     }));
                 }
+                // One view or entry may be longer than everything a prompt has room for; its beginning is better than nothing.
+                texts.extend(texts.last().and_then(|last| cut(last, budget / 2)));
             }
             Ok(texts)
         })
@@ -90,6 +95,32 @@ pub(super) async fn block(
         shows: Vec::new(),
         commit: None,
     }))
+}
+
+/// Returns the whole lines at the beginning of a text that cost at most so many tokens, and says that it was cut; `None`
+/// when it need not be.
+fn cut(text: &str, tokens: usize) -> Option<String> {
+    let mut end = 0;
+    for line in text.split_inclusive('\n') {
+        if estimate_tokens(end + line.len()) > tokens {
+            break;
+        }
+        end += line.len();
+    }
+    if end == text.len() {
+        return None;
+    }
+    if end == 0 {
+        // One line alone is too long, so it is cut itself.
+        let short = text.char_indices().map(|(at, _)| at);
+        end = short
+            .take_while(|at| estimate_tokens(*at) <= tokens)
+            .last()?;
+    }
+    Some(format!(
+        "{}\n\n(Cut here: the files under `memory/` hold the rest.)",
+        text[..end].trim_end()
+    ))
 }
 
 /// Records that a message of the conversation carries the block.
@@ -125,4 +156,23 @@ fn text(
             withheld: Some(withheld),
         },
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_too_long_is_cut_at_a_line_or_inside_one() {
+        assert_eq!(cut("short\n", 100), None);
+        let lines = "a line of some length\n".repeat(100);
+        let shorter = cut(&lines, 50).expect("it is too long");
+        assert!(
+            shorter.starts_with("a line of some length\na line"),
+            "{shorter}"
+        );
+        assert!(estimate_tokens(shorter.len()) < 80, "{}", shorter.len());
+        let one = cut(&"语".repeat(10_000), 50).expect("it is too long");
+        assert!(one.starts_with("语语") && one.len() < 400, "{}", one.len());
+    }
 }

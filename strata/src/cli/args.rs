@@ -140,7 +140,7 @@ pub(crate) struct ContextArgs {
 pub(crate) enum AuthorityArg {
     /// The person the memory belongs to
     Owner,
-    /// A person the owner paired with this assistant
+    /// A person the owner paired with this assistant: gets only channels that the call names, and this command names none
     Paired,
     /// Nobody known: gets nothing
     None,

@@ -1,7 +1,10 @@
 //! `context`: what would be injected for a message.
 
 use serde_json::json;
-use strata::{Access, Authority, Explanation, Injection, Notice, Severity, TurnEnd, TurnInput};
+use strata::{
+    Access, Assistant, Authority, Explanation, Injection, Notice, Severity, StrataError, TurnEnd,
+    TurnInput, cause_chain,
+};
 
 use super::args::{AuthorityArg, ContextArgs};
 use super::output::{Failure, Lines, Report, Style, columns};
@@ -23,8 +26,12 @@ pub(crate) async fn context(session: &Session, args: ContextArgs) -> Result<Repo
     };
     let input = TurnInput::new(args.conversation, message, authority);
     // Explained first: attaching changes what is in context.
+    let mut failed = Vec::new();
     let explanation = if args.explain {
-        Some(assistant.explain(input.clone()).await?)
+        let explained = assistant.explain(input.clone()).await;
+        explained
+            .map_err(|error| failed.push(failure("explain the choice", &error)))
+            .ok()
     } else {
         None
     };
@@ -47,7 +54,7 @@ pub(crate) async fn context(session: &Session, args: ContextArgs) -> Result<Repo
             .map(|notice| notice.message.clone())
             .collect()
     };
-    let (mut notes, warnings): (Vec<String>, Vec<String>) =
+    let (mut notes, mut warnings): (Vec<String>, Vec<String>) =
         (messages(good_to_know), messages(serious));
     if injection.blocks.is_empty() && notes.is_empty() && warnings.is_empty() {
         notes.push(format!(
@@ -55,19 +62,46 @@ pub(crate) async fn context(session: &Session, args: ContextArgs) -> Result<Repo
             injection.trace.configured
         ));
     }
+    // A notice says it once for each change; a command is always the first to see it.
+    warnings.extend(
+        injection
+            .trace
+            .degraded
+            .iter()
+            .filter(|degraded| {
+                let code = degraded.split(':').next().unwrap_or_default();
+                injection.notices.iter().all(|notice| notice.code != code)
+            })
+            .cloned(),
+    );
+    let mut attached = false;
+    if args.attach {
+        match attach(&assistant, &injection).await {
+            Ok(()) => attached = true,
+            Err(error) => failed.push(failure("record what was shown", &error)),
+        }
+    }
+    warnings.extend(failed);
     let data = json!({
         "blocks": injection.blocks,
         "text": injection.text(),
         "trace": injection.trace,
         "notices": injection.notices,
         "explanation": explanation,
-        "attached": args.attach,
+        "attached": attached,
     });
-    if args.attach {
-        assistant.attached(&injection).await?;
-        assistant.end_turn(injection, TurnEnd::default()).await?;
-    }
     Ok(Report::done(data, text.finish()).warn(warnings).note(notes))
+}
+
+async fn attach(assistant: &Assistant, injection: &Injection) -> Result<(), StrataError> {
+    assistant.attached(injection).await?;
+    assistant.end_turn(injection, TurnEnd::default()).await?;
+    Ok(())
+}
+
+/// Returns a failure as a warning: a prompt is worth more than what could not be said or recorded about it.
+fn failure(action: &str, error: &StrataError) -> String {
+    format!("could not {action}: {}", cause_chain(error).join(": "))
 }
 
 fn explain(injection: &Injection, explanation: &Explanation, style: Style, text: &mut Lines) {

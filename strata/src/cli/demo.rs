@@ -279,7 +279,9 @@ async fn play(
     let found = hits.iter().filter(|(_, hit)| *hit).count();
     assistant.attached(&injection).await?;
     let reply = turn.reply.clone();
-    assistant.end_turn(injection, TurnEnd::reply(reply)).await?;
+    assistant
+        .end_turn(&injection, TurnEnd::reply(reply))
+        .await?;
     Ok(Played {
         turn,
         text,

@@ -1,5 +1,6 @@
 //! Checks of pages, links, index and the tier that serves.
 
+use memory_core::services::{Notice, Severity};
 use memory_core::store::StoreError;
 use memory_core::text::slug::Slug;
 use memory_substrate::assistant::AssistantStore;
@@ -38,20 +39,35 @@ pub(super) async fn stores(
         let refreshed = store.refresh().await?;
         Ok::<_, crate::StrataError>((store, refreshed))
     };
-    let (store, refreshed) = match opened.await {
+    let opened = opened.await;
+    let mut notices = assistant.take_opening();
+    let (store, refreshed) = match opened {
         Ok(opened) => opened,
-        Err(error) => return report.failed("stores", &error, Some("strata reindex")),
+        Err(error) => {
+            tell(&notices, report);
+            return report.failed("stores", &error, Some("strata reindex"));
+        }
     };
     pages(&store.pages(), report);
     rows(store, refreshed.waiting, report).await;
     tier(&assistant, report).await;
-    for notice in store.take_notices() {
-        report.add(
-            "notice",
-            Finding::Warning,
-            format!("{}: {}", notice.code, notice.message),
-            None,
-        );
+    notices.extend(store.take_notices());
+    tell(&notices, report);
+}
+
+/// Reports what the stores had to say. An index that cannot be used is a problem even though words are still found.
+fn tell(notices: &[Notice], report: &mut DoctorReport) {
+    for notice in notices {
+        let evidence = format!("{}: {}", notice.code, notice.message);
+        let unusable = ["index_damaged", "index_unavailable"].contains(&notice.code.as_str())
+            || (notice.severity == Severity::Error && notice.code.starts_with("index_"));
+        match notice.severity {
+            _ if unusable => {
+                report.add("index", Finding::Problem, evidence, Some("strata reindex"));
+            }
+            Severity::Info => report.add("notice", Finding::Info, evidence, None),
+            _ => report.add("notice", Finding::Warning, evidence, None),
+        }
     }
 }
 
@@ -118,11 +134,12 @@ async fn rows(store: &AssistantStore, waiting: usize, report: &mut DoctorReport)
         );
         return;
     }
-    // Pages that were edited since the last indexing are expected to differ; anything else is damage.
+    // Pages that somebody edited differ until the next turn or ingest takes them in, which also mends any other row;
+    // what cannot be mended that way was reported as damage above.
     let severity = if waiting > 0 {
         Finding::Info
     } else {
-        Finding::Problem
+        Finding::Warning
     };
     let evidence = format!(
         "of {} sections {} are missing, {} outdated, {} superfluous in the index, such as {}",

@@ -1,5 +1,7 @@
 //! Checks of the workspace itself: folder, lock, settings, database.
 
+use std::fs::{File, TryLockError};
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -7,7 +9,6 @@ use memory_core::config::Config;
 use memory_core::store::StoreError;
 use memory_core::time::is_known_zone;
 use memory_substrate::blocking;
-use memory_substrate::error::SubstrateError;
 use memory_substrate::state::SqliteState;
 use memory_substrate::workspace::{AssistantId, Workspace};
 
@@ -27,11 +28,11 @@ pub(super) async fn workspace(
         strata.options().home.clone(),
         Arc::clone(&strata.options().fs),
     );
-    let (workspace, mode, lock) = blocking::run(move || {
+    let (workspace, mode, holder) = blocking::run(move || {
         let workspace = Workspace::open(&home, &id, fs)?;
-        let lock = workspace.lock("strata doctor");
+        let holder = holder(&workspace.lock_path());
         let mode = open_to_others(workspace.root());
-        Ok::<_, StrataError>((workspace, mode, lock.map(drop)))
+        Ok::<_, StrataError>((workspace, mode, holder))
     })
     .await?;
     let root = workspace.root().display().to_string();
@@ -47,9 +48,9 @@ pub(super) async fn workspace(
             format!("`{root}` is the owner's alone"),
         ),
     }
-    match lock {
-        Ok(()) => report.ok("workspace.lock", "nobody else writes"),
-        Err(SubstrateError::Store(StoreError::Locked { holder })) => {
+    match holder {
+        Ok(None) => report.ok("workspace.lock", "nobody else writes"),
+        Ok(Some(holder)) => {
             report.add(
                 "workspace.lock",
                 Finding::Info,
@@ -60,6 +61,35 @@ pub(super) async fn workspace(
         Err(error) => report.failed("workspace.lock", &error, None),
     }
     Ok(workspace)
+}
+
+/// Returns who holds the writer's lock, leaving the file as it is.
+///
+/// Only a shared lock is asked for, and let go at once: taking the writer's own would turn away a writer that starts, and
+/// put this program's name into the file.
+fn holder(path: &Path) -> io::Result<Option<String>> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    match file.try_lock_shared() {
+        Ok(()) => file.unlock().map(|()| None),
+        Err(TryLockError::WouldBlock) => {
+            let said = io::read_to_string(&file).unwrap_or_default();
+            Ok(Some(described(&said)))
+        }
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+/// Returns what a holder wrote into the lock's file about itself.
+fn described(said: &str) -> String {
+    let said: serde_json::Value = serde_json::from_str(said).unwrap_or_default();
+    match (said["pid"].as_u64(), said["command"].as_str()) {
+        (Some(pid), Some(command)) => format!("process {pid} (`{command}`) is writing to it"),
+        _ => "another process is writing to it".to_owned(),
+    }
 }
 
 /// Returns the mode of a folder that other users may look into.

@@ -99,6 +99,36 @@ fn asking_changes_nothing_and_attaching_is_remembered() {
 }
 
 #[test]
+fn memory_that_is_damaged_leaves_warnings_and_no_failure() {
+    let fixture = Fixture::ingested();
+    std::fs::write(
+        fixture.workspace("state.db"),
+        b"this is not a database, and long enough to be looked at",
+    )
+    .unwrap();
+    for journal in ["state.db-wal", "state.db-shm"] {
+        drop(std::fs::remove_file(fixture.workspace(journal)));
+    }
+    let asked = fixture.run(&["context", QUESTION]).expect(0);
+    assert!(asked.err.contains("damaged"), "{asked:?}");
+    let printed = fixture
+        .run(&["context", QUESTION, "--attach", "--explain", "--json"])
+        .expect(0)
+        .json();
+    assert_eq!(printed["data"]["attached"], false);
+    for said in ["could not explain", "could not record"] {
+        assert!(
+            printed["warnings"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .any(|warning| warning.as_str().unwrap().contains(said)),
+            "{said}: {printed}"
+        );
+    }
+}
+
+#[test]
 fn nobody_known_gets_nothing_and_leaves_no_trace() {
     let fixture = Fixture::ingested();
     let before = fixture.run(&["context", QUESTION]).expect(0);

@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use strata::Access;
+
 use crate::fixture::Fixture;
 
 fn found<'a>(data: &'a Value, id: &str) -> Vec<&'a Value> {
@@ -103,4 +105,48 @@ fn broken_settings_do_not_hide_the_rest() {
         "{settings}"
     );
     assert_eq!(found(&printed["data"], "state")[0]["severity"], "ok");
+}
+
+#[test]
+fn an_index_that_cannot_be_used_is_damage() {
+    let fixture = Fixture::ingested();
+    let mut emptied = 0;
+    for entry in std::fs::read_dir(fixture.workspace("index")).unwrap() {
+        let current = entry.unwrap().path().join("CURRENT");
+        if current.is_file() {
+            std::fs::write(current, b"").unwrap();
+            emptied += 1;
+        }
+    }
+    assert!(emptied > 0);
+    let printed = fixture.run(&["doctor", "--json"]).expect(8).json();
+    let index = found(&printed["data"], "index")[0];
+    assert_eq!(
+        (&index["severity"], &index["fix"]),
+        (&"problem".into(), &"strata reindex".into())
+    );
+    let evidence = index["evidence"].as_str().unwrap();
+    assert!(evidence.contains("CURRENT"), "{evidence}");
+    fixture.run(&["reindex"]).expect(0);
+    fixture.run(&["doctor"]).expect(0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_writers_lock_is_looked_at_and_left_alone() {
+    let fixture = Fixture::ingested();
+    let lock = fixture.workspace("LOCK");
+    let before = std::fs::read(&lock).unwrap();
+    let data = fixture.data(&["doctor"]);
+    assert_eq!(found(&data, "workspace.lock")[0]["severity"], "ok");
+    assert_eq!(std::fs::read(&lock).unwrap(), before);
+
+    let holder = fixture.reopen(Access::ReadWrite).await;
+    let data = fixture.data(&["doctor"]);
+    let held = found(&data, "workspace.lock")[0];
+    let evidence = held["evidence"].as_str().unwrap();
+    assert!(
+        held["severity"] == "info" && evidence.contains(&std::process::id().to_string()),
+        "{held}"
+    );
+    drop(holder);
 }

@@ -1,6 +1,9 @@
 //! Turns through the library: what is shown, what counts as seen, what survives a restart and a change of tier.
 
-use strata::{Access, Authority, ConversationEvent, Injection, Tier, TurnEnd, TurnInput};
+use strata::{
+    Access, Authority, Channel, ConversationEvent, ErrorKind, Injection, Origin, RememberInput,
+    Tier, TurnEnd, TurnInput,
+};
 
 use crate::fixture::Fixture;
 
@@ -30,7 +33,7 @@ async fn a_repeated_question_brings_only_what_is_new_across_a_restart_too() {
     assistant.attached(&first).await.unwrap();
     assistant.attached(&first).await.unwrap();
     let stored = assistant
-        .end_turn(first, TurnEnd::reply("Every Sunday."))
+        .end_turn(&first, TurnEnd::reply("Every Sunday."))
         .await
         .unwrap()
         .unwrap();
@@ -38,7 +41,7 @@ async fn a_repeated_question_brings_only_what_is_new_across_a_restart_too() {
 
     let second = assistant.begin_turn(question()).await;
     assert_eq!((second.trace.turn, keys(&second).len()), (2, 0));
-    drop(second);
+    drop((first, second));
     drop(assistant);
 
     let assistant = fixture.reopen(Access::ReadWrite).await;
@@ -68,7 +71,7 @@ async fn what_was_never_attached_is_shown_again() {
     let first = assistant.begin_turn(question()).await;
     let shown = keys(&first);
     assistant
-        .end_turn(first, TurnEnd::reply("I do not know."))
+        .end_turn(&first, TurnEnd::reply("I do not know."))
         .await
         .unwrap();
     let second = assistant.begin_turn(question()).await;
@@ -79,7 +82,7 @@ async fn what_was_never_attached_is_shown_again() {
     trimmed.blocks.clear();
     assistant.attached(&trimmed).await.unwrap();
     assistant
-        .end_turn(trimmed, TurnEnd::default())
+        .end_turn(&trimmed, TurnEnd::default())
         .await
         .unwrap();
     assert_eq!(keys(&assistant.begin_turn(question()).await), shown);
@@ -101,7 +104,7 @@ async fn a_turn_ends_with_the_tier_that_began_it() {
     );
     assistant.attached(&begun).await.unwrap();
     assistant
-        .end_turn(begun, TurnEnd::reply("Every Sunday."))
+        .end_turn(&begun, TurnEnd::reply("Every Sunday."))
         .await
         .unwrap();
 
@@ -136,7 +139,7 @@ async fn switching_off_and_on_loses_no_turn() {
         );
         assistant.attached(&injection).await.unwrap();
         assistant
-            .end_turn(injection, TurnEnd::reply("fine"))
+            .end_turn(&injection, TurnEnd::reply("fine"))
             .await
             .unwrap()
             .unwrap();
@@ -156,7 +159,7 @@ async fn nobody_known_gets_nothing_and_is_not_recorded() {
     assistant.attached(&injection).await.unwrap();
     assert_eq!(
         assistant
-            .end_turn(injection, TurnEnd::reply("hm"))
+            .end_turn(&injection, TurnEnd::reply("hm"))
             .await
             .unwrap(),
         None
@@ -174,7 +177,7 @@ async fn a_reader_records_nothing() {
     assert!(assistant.attached(&injection).await.is_err());
     assert!(
         assistant
-            .end_turn(injection, TurnEnd::default())
+            .end_turn(&injection, TurnEnd::default())
             .await
             .is_err()
     );
@@ -216,5 +219,133 @@ async fn the_budget_of_the_settings_holds() {
     let injection = assistant.begin_turn(question()).await;
     assert!(injection.blocks.is_empty());
     assert_eq!(injection.trace.dropped.len(), 1, "{:?}", injection.trace);
+    let dropped = &injection.trace.dropped[0];
+    let notice = injection
+        .notices
+        .iter()
+        .find(|notice| notice.code == "block_dropped")
+        .unwrap();
+    assert!(
+        notice.message.contains(&dropped.id) && notice.message.contains(&dropped.reason),
+        "{notice:?}"
+    );
     assert!(injection.trace.used_tokens <= 10);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_identifier_of_another_conversation_is_refused_and_nothing_is_mixed() {
+    let fixture = Fixture::new();
+    let assistant = fixture.assistant().await;
+    let said_in = |conversation: &str| TurnInput {
+        message_id: Some("host1".to_owned()),
+        ..TurnInput::owner(conversation, QUESTION)
+    };
+    let one = assistant.begin_turn(said_in("one")).await;
+    // Begun before the identifier was taken.
+    let late = assistant.begin_turn(said_in("late")).await;
+    assistant.attached(&one).await.unwrap();
+    assistant
+        .end_turn(&one, TurnEnd::reply("Every Sunday."))
+        .await
+        .unwrap();
+    let error = assistant.attached(&late).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+
+    let other = assistant.begin_turn(said_in("other")).await;
+    assert!(other.blocks.is_empty());
+    assert!(
+        other.notices.iter().any(|notice| {
+            notice.message.contains("host1") && notice.message.contains("another conversation")
+        }),
+        "{:?}",
+        other.notices
+    );
+    for refused in [&late, &other] {
+        let error = assistant
+            .end_turn(refused, TurnEnd::reply("Every Monday."))
+            .await
+            .unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+    }
+    for (conversation, turn) in [("one", 2), ("late", 1), ("other", 1)] {
+        let next = assistant
+            .begin_turn(TurnInput::owner(conversation, QUESTION))
+            .await;
+        assert_eq!(next.trace.turn, turn, "{conversation}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_turn_that_is_ended_twice_is_stored_once() {
+    let fixture = Fixture::new();
+    let assistant = fixture.assistant().await;
+    let first = assistant.begin_turn(question()).await;
+    let stored = assistant
+        .end_turn(&first, TurnEnd::reply("Every Sunday."))
+        .await
+        .unwrap();
+    let again = assistant
+        .end_turn(&first, TurnEnd::reply("Every Sunday."))
+        .await
+        .unwrap();
+    assert_eq!(stored, again);
+    assert_eq!(
+        assistant.attached(&first).await.unwrap_err().kind(),
+        ErrorKind::Usage,
+        "what it would record was given up"
+    );
+    assert_eq!(assistant.begin_turn(question()).await.trace.turn, 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn notes_and_a_turn_at_once_do_not_disturb_each_other() {
+    const ROUNDS: usize = 4;
+    let fixture = Fixture::ingested();
+    let note = |name: &str, round: usize| RememberInput {
+        texts: vec![format!("note {name} of round {round}.")],
+        origin: Origin::UserDirect,
+        authority: Authority::Owner,
+        channel: Channel::Global,
+    };
+    for round in 0..ROUNDS {
+        let assistant = fixture.reopen(Access::ReadWrite).await;
+        let (one, two, turn) = tokio::join!(
+            assistant.remember(note("one", round)),
+            assistant.remember(note("two", round)),
+            assistant.begin_turn(question()),
+        );
+        assert!(one.unwrap().applied && two.unwrap().applied);
+        assert!(turn.notices.is_empty(), "{:?}", turn.notices);
+    }
+    let buffer = std::fs::read_to_string(fixture.workspace("memory/buffer.md")).unwrap();
+    for round in 0..ROUNDS {
+        for name in ["one", "two"] {
+            let text = format!("note {name} of round {round}.");
+            assert_eq!(buffer.matches(&text).count(), 1, "{text} in {buffer}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_assistant_knows_in_every_conversation_is_for_the_owner() {
+    let fixture = Fixture::new();
+    let assistant = fixture.assistant().await;
+    let secret = RememberInput {
+        texts: vec!["The spare key hangs behind the clock.".to_owned()],
+        origin: Origin::UserDirect,
+        authority: Authority::Owner,
+        channel: Channel::Global,
+    };
+    assistant.remember(secret).await.unwrap();
+    for (authority, sees) in [(Authority::Paired, false), (Authority::Owner, true)] {
+        let injection = assistant
+            .begin_turn(TurnInput::new("c", "hello", authority))
+            .await;
+        assert_eq!(
+            injection.text().contains("behind the clock"),
+            sees,
+            "{authority:?}: {}",
+            injection.text()
+        );
+    }
 }

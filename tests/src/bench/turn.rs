@@ -1,16 +1,21 @@
 //! What a turn costs, cold and warm, at a number of pages.
 
 use std::ops::ControlFlow;
+use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use memory_core::embed::Embedder as _;
 use memory_substrate::embed::SeededEmbedder;
-use strata::{IngestOptions, IngestSource, TurnEnd, TurnInput};
+use strata::{Access, IngestOptions, IngestSource, TurnEnd, TurnInput};
 
 use crate::corpus::{Maker, SECTIONS};
-use crate::host::{TempHost, given};
+use crate::host::{ASSISTANT, TempHost, given, home_in, open};
 use crate::measure::{Figure, percentile, resident_megabytes};
+
+/// First argument of the measuring process.
+pub const PROBE: &str = "--probe";
 
 /// Turns that are timed.
 const TURNS: usize = 300;
@@ -28,7 +33,6 @@ pub async fn run(pages: usize) -> Result<Vec<Figure>> {
     } else {
         pages.to_string()
     };
-    let figure = |name: &str, value: Duration| Figure::millis(format!("{name}_{label}"), value);
     let mut figures = Vec::new();
     let maker = Maker::new(pages as u64);
     let host = TempHost::new(given(SeededEmbedder::default())).await?;
@@ -73,12 +77,34 @@ pub async fn run(pages: usize) -> Result<Vec<Figure>> {
         ));
     }
 
-    // The restart happens in this process: the operating system's file cache is warm, as it is after an upgrade.
-    let before = resident_megabytes();
+    // A process of its own, as after a restart: what ingest left in this one's memory must not count. The operating
+    // system's file cache is warm, as it is after an upgrade.
+    let folder = host.closed();
+    let output = Command::new(std::env::current_exe()?)
+        .arg(PROBE)
+        .arg(folder.path())
+        .arg(&label)
+        .output()
+        .context("cannot start the measuring process")?;
+    ensure!(
+        output.status.success(),
+        "the measuring process failed: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let probed: Vec<Figure> = serde_json::from_slice(&output.stdout)?;
+    figures.extend(probed);
+    Ok(figures)
+}
+
+/// Measures a start and turns in a folder that [`run`] made.
+pub async fn probe(folder: &Path, label: &str) -> Result<Vec<Figure>> {
+    let figure = |name: &str, value: Duration| Figure::millis(format!("{name}_{label}"), value);
+    let mut figures = Vec::new();
+    let maker = Maker::new(1);
     let start = Instant::now();
-    let host = host.restarted(given(SeededEmbedder::default())).await?;
-    let injection = host
-        .assistant
+    let strata = open(home_in(folder), given(SeededEmbedder::default()))?;
+    let assistant = strata.assistant(ASSISTANT, Access::ReadWrite).await?;
+    let injection = assistant
         .begin_turn(TurnInput::owner("cold", maker.question()))
         .await;
     figures.push(figure("cold_start_to_first_injection", start.elapsed()));
@@ -87,19 +113,15 @@ pub async fn run(pages: usize) -> Result<Vec<Figure>> {
         "the first turn brought nothing: {:?}",
         injection.notices
     );
+    drop(injection);
     figures.push(Figure::new(
-        format!("resident_{label}"),
+        format!("resident_after_start_{label}"),
         resident_megabytes(),
-        "MB",
-    ));
-    figures.push(Figure::new(
-        format!("resident_before_restart_{label}"),
-        before,
         "MB",
     ));
 
     let embedder = SeededEmbedder::default();
-    let (mut begins, mut attaches, mut ends, mut embeddings) =
+    let (mut begins, mut embeddings, mut attaches, mut ends) =
         (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for turn in 0..WARM_UP + TURNS {
         let question = maker.question();
@@ -108,8 +130,7 @@ pub async fn run(pages: usize) -> Result<Vec<Figure>> {
         let embedding = start.elapsed();
         let conversation = format!("conversation-{}", turn / CONVERSATION);
         let start = Instant::now();
-        let injection = host
-            .assistant
+        let injection = assistant
             .begin_turn(TurnInput::owner(conversation, question))
             .await;
         let begin = start.elapsed();
@@ -119,11 +140,11 @@ pub async fn run(pages: usize) -> Result<Vec<Figure>> {
             injection.trace.degraded
         );
         let start = Instant::now();
-        host.assistant.attached(&injection).await?;
+        assistant.attached(&injection).await?;
         let attach = start.elapsed();
         let start = Instant::now();
-        host.assistant
-            .end_turn(injection, TurnEnd::reply("Noted."))
+        assistant
+            .end_turn(&injection, TurnEnd::reply("Noted."))
             .await?;
         if turn >= WARM_UP {
             ends.push(start.elapsed());
@@ -141,6 +162,11 @@ pub async fn run(pages: usize) -> Result<Vec<Figure>> {
         figures.push(figure(&format!("{name}_p50"), percentile(times, 0.5)));
         figures.push(figure(&format!("{name}_p95"), percentile(times, 0.95)));
     }
+    figures.push(Figure::new(
+        format!("resident_after_turns_{label}"),
+        resident_megabytes(),
+        "MB",
+    ));
     Ok(figures)
 }
 

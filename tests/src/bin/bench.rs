@@ -1,6 +1,7 @@
 //! Prints figures, a line each: `bench [NAME...] [--json]`.
 
 use std::io::{self, Write as _};
+use std::path::Path;
 
 use anyhow::{Result, bail};
 use tests::bench::{ingest, plugins, remember, turn};
@@ -10,9 +11,15 @@ const NAMES: [&str; 5] = ["plugins", "remember", "ingest", "turn-1k", "turn-10k"
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    let (options, mut names): (Vec<String>, Vec<String>) = std::env::args()
-        .skip(1)
-        .partition(|word| word.starts_with("--"));
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if let [first, folder, label] = words.as_slice()
+        && first == turn::PROBE
+    {
+        let figures = Box::pin(turn::probe(Path::new(folder), label)).await?;
+        return Ok(serde_json::to_writer(io::stdout().lock(), &figures)?);
+    }
+    let (options, mut names): (Vec<String>, Vec<String>) =
+        words.into_iter().partition(|word| word.starts_with("--"));
     let json = options.iter().any(|option| option == "--json");
     if let Some(unknown) = options.iter().find(|option| *option != "--json") {
         bail!("unknown option `{unknown}`: the only one is `--json`");

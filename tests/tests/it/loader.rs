@@ -17,6 +17,7 @@ use self::fixture::{Folder, wanted};
 
 mod fixture;
 mod services;
+mod stand_in;
 
 const LONG: Duration = Duration::from_mins(1);
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use memory_core::env::{Fs as _, ManualClock};
-use memory_core::provenance::{Authority, Channel, Origin};
+use memory_core::provenance::{Authority, Channel, Origin, Trust};
 use memory_core::text::links::Resolution;
 use memory_core::time::Timestamp;
 

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use memory_core::config::Config;
 use memory_core::predicates::Tier;
 use plugin_host::{
     AllowEntry, AllowList, Candidate, HostOptions, Limits, PluginHost, Registry, Wanted, sha256_hex,
@@ -13,7 +14,19 @@ use tokio::runtime::Handle;
 
 /// Returns a built test plugin, or fails with what to do.
 fn built(name: &str) -> Candidate {
-    let folder = std::env::var_os("STRATA_PLUGIN_DIR").map_or_else(
+    built_in(&plugin_folder().join("test"), name)
+}
+
+fn built_in(folder: &Path, name: &str) -> Candidate {
+    Registry::new(Some(folder.to_owned()))
+        .find(name)
+        .unwrap_or_else(|error| {
+            panic!("{error}: run `cargo xtask build-plugins --test-plugins` first")
+        })
+}
+
+fn plugin_folder() -> PathBuf {
+    std::env::var_os("STRATA_PLUGIN_DIR").map_or_else(
         || {
             let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
             workspace
@@ -21,12 +34,7 @@ fn built(name: &str) -> Candidate {
                 .join("target/plugins")
         },
         PathBuf::from,
-    );
-    Registry::new(Some(folder.join("test")))
-        .find(name)
-        .unwrap_or_else(|error| {
-            panic!("{error}: run `cargo xtask build-plugins --test-plugins` first")
-        })
+    )
 }
 
 /// Returns the wish for a plugin of tier v3 whose blocks show a label.
@@ -36,6 +44,17 @@ pub(super) fn wanted(plugin: &str, label: &str) -> Wanted {
         plugin: plugin.to_owned(),
         config: format!("{{\"label\":\"{label}\"}}"),
         digest: format!("digest of {label}"),
+    }
+}
+
+/// Returns the wish for the real plugin of tier v2, with its usual settings.
+pub(super) fn wanted_v2() -> Wanted {
+    let config = Config::default();
+    Wanted {
+        tier: Tier::V2,
+        plugin: "tier-v2".to_owned(),
+        config: config.tier_config_json(Tier::V2).to_string(),
+        digest: config.digest(Tier::V2),
     }
 }
 
@@ -100,7 +119,36 @@ impl Folder {
 
     /// Copies a test plugin under another identifier, trusts it, and returns the path of its library.
     pub(super) fn add_test_plugin_as(&self, name: &str, id: &str) -> PathBuf {
-        let built = built(name);
+        self.add_plugin(&built(name), id)
+    }
+
+    /// Copies the real plugin of tier v2 and trusts it.
+    pub(super) fn add_v2(&self) {
+        self.add_plugin(&built_in(&plugin_folder(), "tier-v2"), "tier-v2");
+    }
+
+    /// Puts another build in the place of `probe`, trusts it, and returns its hash: the same code with bytes behind it that
+    /// no loader reads.
+    pub(super) fn rebuild_probe(&self) -> String {
+        let library = self.add_test_plugin_as("probe", "probe");
+        let mut bytes = std::fs::read(&library).expect("read");
+        bytes.extend(b"another build");
+        let sha256 = sha256_hex(&bytes);
+        std::fs::write(&library, &bytes).expect("written");
+        self.edit_manifest("probe", |text| {
+            let line = |line: &str| match line.split(' ').next() {
+                Some("sha256") => format!("sha256 = \"{sha256}\"\n"),
+                Some("bytes") => format!("bytes = {}\n", bytes.len()),
+                _ => format!("{line}\n"),
+            };
+            text.lines().map(line).collect()
+        });
+        self.trust("probe", &sha256);
+        sha256
+    }
+
+    fn add_plugin(&self, built: &Candidate, id: &str) -> PathBuf {
+        let name = &built.sidecar.id;
         let library = self.plugins().join(format!("{id}.so"));
         std::fs::copy(&built.library, &library).expect("copied");
         let text = std::fs::read_to_string(&built.manifest).expect("read");
