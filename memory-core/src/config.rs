@@ -8,6 +8,7 @@
 
 use sha2::{Digest as _, Sha256};
 
+use crate::predicates::registry::BUILT;
 use crate::predicates::{Tier, memory_tier};
 
 mod check;
@@ -98,7 +99,7 @@ impl Config {
     /// Returns what a tier is told: its own settings and those that tiers share, and no switch.
     pub fn tier_config(&self, tier: Tier) -> TierConfig {
         let memory = &self.memory;
-        let reads_pages = matches!(tier, Tier::V2 | Tier::V3);
+        let reads_pages = BUILT.row(tier).is_some_and(|row| row.reads_pages);
         TierConfig {
             tier,
             time_zone: self.time_zone.clone(),
@@ -190,8 +191,10 @@ mod tests {
         assert_eq!(config, Config::default());
         assert_eq!(config.tier(), Tier::V2);
         assert_eq!(config.time_zone, "UTC");
-        assert_eq!(config.plugins.id(Tier::V3), Some("tier-v3"));
-        assert_eq!(config.plugins.id(Tier::Off), None);
+        for tier in Tier::ALL {
+            let plugin = BUILT.row(tier).map(|row| row.plugin);
+            assert_eq!(config.plugins.id(tier), plugin);
+        }
         assert_eq!(config.memory.v3.gate.dense_threshold, None);
         assert!(
             config
@@ -209,6 +212,9 @@ mod tests {
             (Tier::V2, "retrieval substrate tier time_zone v2"),
             (Tier::V3, "retrieval substrate tier time_zone v3"),
         ] {
+            if !BUILT.has(tier) {
+                continue;
+            }
             let json = config.tier_config_json(tier);
             let mut names: Vec<_> = json
                 .as_object()
@@ -237,6 +243,20 @@ mod tests {
             before.digest(Tier::Off),
             "fd4f42afce3e313941412ccd8941108575fd09219f283bc62c75858540bf905a"
         );
+    }
+
+    #[test]
+    fn a_file_that_names_the_plugin_of_a_removed_tier_earns_no_warning() {
+        for tier in Tier::ALL {
+            let key = format!("plugins.{tier}");
+            if schema::find(&key).is_none() {
+                assert_eq!(tier, Tier::Off);
+                continue;
+            }
+            let config = check_warnings(&format!("{key} = 'mine'"), &[]);
+            let expected = BUILT.row(tier).map(|_| "mine");
+            assert_eq!(config.plugins.id(tier), expected);
+        }
     }
 
     #[test]

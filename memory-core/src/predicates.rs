@@ -4,12 +4,20 @@
 //! because the obvious shortcuts are wrong: "not concept pages" is true both for tier v1 and when memory is off. The
 //! switches are optional on purpose: an absent switch is not the same as its default, and the comparisons are strict
 //! in both directions.
+//!
+//! What is configured follows from the switches alone, whatever tiers a build has: a file means the same everywhere. Only
+//! [`uses_concept_page_memory`] also asks the [`registry`]. With tier v2 goes the switch by which somebody could have
+//! memory without concept pages, so without it memory means concept pages.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
+
+use self::registry::Registry;
+
+pub mod registry;
 
 /// The three switches from which everything about tiers is derived.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -91,14 +99,25 @@ pub const fn is_memory_v3_live(switches: TierSwitches) -> bool {
 }
 
 /// Tells whether memory lives in concept pages; guards everything the substrate does.
+///
+/// In a build without tier v2 this is [`is_memory_enabled`].
 pub const fn uses_concept_page_memory(switches: TierSwitches) -> bool {
-    is_memory_enabled(switches)
-        && (is_memory_v3_live(switches) || matches!(switches.v2_enabled, Some(true)))
+    has_concept_pages(registry::BUILT, switches)
+}
+
+/// Answers [`uses_concept_page_memory`] for a build with these tiers.
+const fn has_concept_pages(built: Registry, switches: TierSwitches) -> bool {
+    is_memory_enabled(switches) && (!built.has(Tier::V2) || is_switched_to_pages(switches))
+}
+
+/// Tells whether a switch asks for a tier that reads concept pages.
+const fn is_switched_to_pages(switches: TierSwitches) -> bool {
+    is_memory_v3_live(switches) || matches!(switches.v2_enabled, Some(true))
 }
 
 /// Tells whether tier v1 is the active one; false when memory is off.
 pub const fn is_memory_v1_active(switches: TierSwitches) -> bool {
-    is_memory_enabled(switches) && !uses_concept_page_memory(switches)
+    is_memory_enabled(switches) && !is_switched_to_pages(switches)
 }
 
 /// Tells whether tier v2 selects what is injected.
@@ -135,7 +154,14 @@ pub const fn memory_tier(switches: TierSwitches) -> Tier {
 
 #[cfg(test)]
 mod tests {
+    use super::registry::TierRow;
     use super::*;
+
+    /// Builds with and without tier v2, whatever this one has.
+    #[rustfmt::skip]
+    const WITH_V2: Registry = Registry::new(&[TierRow { tier: Tier::V2, plugin: "x", reads_pages: true }]);
+    #[rustfmt::skip]
+    const WITHOUT_V2: Registry = Registry::new(&[TierRow { tier: Tier::V3, plugin: "x", reads_pages: true }]);
 
     const U: Option<bool> = None;
     const T: Option<bool> = Some(true);
@@ -143,7 +169,7 @@ mod tests {
 
     /// One row: the switches (memory, v2, v3), then which predicates hold, then the tier.
     ///
-    /// Predicates by letter: `m` memory on, `c` concept pages, `1` v1 active, `2` v2 engine, `x` v2 opted out, `l` v3
+    /// Predicates by letter: `m` memory on, `c` concept pages where there is a tier v2, `1` v1 active, `2` v2 engine, `x` v2 opted out, `l` v3
     /// live, `3` v3 active.
     type Row = (Option<bool>, Option<bool>, Option<bool>, &'static str, Tier);
 
@@ -187,7 +213,7 @@ mod tests {
             };
             let letters: String = [
                 ('m', is_memory_enabled(switches)),
-                ('c', uses_concept_page_memory(switches)),
+                ('c', has_concept_pages(WITH_V2, switches)),
                 ('1', is_memory_v1_active(switches)),
                 ('2', is_v2_injection_engine_active(switches)),
                 ('x', is_memory_v2_explicitly_disabled(switches)),
@@ -199,6 +225,44 @@ mod tests {
             .collect();
             assert_eq!(letters, expected, "{switches:?}");
             assert_eq!(memory_tier(switches), tier, "{switches:?}");
+        }
+    }
+
+    fn all_switches() -> impl Iterator<Item = TierSwitches> {
+        TABLE
+            .into_iter()
+            .map(|(enabled, v2_enabled, v3_live, _, _)| TierSwitches {
+                enabled,
+                v2_enabled,
+                v3_live,
+            })
+    }
+
+    #[test]
+    fn without_tier_v2_concept_pages_are_memory_itself() {
+        for switches in all_switches() {
+            let collapsed = has_concept_pages(WITHOUT_V2, switches);
+            assert_eq!(collapsed, is_memory_enabled(switches), "{switches:?}");
+        }
+        // It is a collapse and no coincidence: the builds differ where neither v2 nor v3 is switched on.
+        let differ = |switches: &TierSwitches| {
+            has_concept_pages(WITH_V2, *switches) != has_concept_pages(WITHOUT_V2, *switches)
+        };
+        let differing: Vec<TierSwitches> = all_switches().filter(differ).collect();
+        assert_eq!(differing.len(), 8);
+        assert!(differing.into_iter().all(is_memory_v1_active));
+    }
+
+    /// In a build of which tier v2 was removed, this is the proof that the public predicate collapsed.
+    #[test]
+    fn concept_pages_are_those_of_the_tiers_in_this_build() {
+        let expected: fn(TierSwitches) -> bool = match registry::BUILT.row(Tier::V2) {
+            Some(_) => |switches| has_concept_pages(WITH_V2, switches),
+            None => is_memory_enabled,
+        };
+        for switches in all_switches() {
+            let answer = uses_concept_page_memory(switches);
+            assert_eq!(answer, expected(switches), "{switches:?}");
         }
     }
 

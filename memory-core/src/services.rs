@@ -15,6 +15,7 @@ use thiserror::Error;
 
 use crate::embed::SpaceId;
 use crate::predicates::Tier;
+use crate::predicates::registry::{BUILT, TierRow};
 use crate::provenance::{Authority, Channel, Trust};
 use crate::text::section::SectionId;
 use crate::text::slug::Slug;
@@ -90,13 +91,23 @@ impl Capability {
 
     /// Returns whether the row of a tier allows this capability. The manifest must ask for it as well.
     pub const fn allowed_for(self, tier: Tier) -> bool {
-        match tier {
-            Tier::Off => false,
-            Tier::V1 => !matches!(
-                self,
-                Self::Pages | Self::Sections | Self::Dense | Self::Lexical
-            ),
-            Tier::V2 | Tier::V3 => !matches!(self, Self::Pkb),
+        match BUILT.row(tier) {
+            None => false,
+            Some(row) => self.allowed_by(row),
+        }
+    }
+
+    /// Returns whether a row allows this capability.
+    pub const fn allowed_by(self, row: &TierRow) -> bool {
+        match self {
+            Self::Pages | Self::Sections | Self::Dense | Self::Lexical => row.reads_pages,
+            Self::Pkb => !row.reads_pages,
+            Self::Residency
+            | Self::Log
+            | Self::Kv
+            | Self::Messages
+            | Self::Clock
+            | Self::Notices => true,
         }
     }
 }

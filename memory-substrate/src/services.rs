@@ -127,6 +127,11 @@ impl Shared {
 
 /// Returns every service a tier is given: what its row allows and its manifest asked for.
 pub(crate) fn services(shared: &Arc<Shared>, tier: Tier, asked: &[Capability]) -> Services {
+    every_service(shared, tier).narrowed(tier, asked)
+}
+
+/// Returns every service there is, as a tier would be given it.
+pub(crate) fn every_service(shared: &Arc<Shared>, tier: Tier) -> Services {
     let host = Arc::new(Host {
         shared: shared.clone(),
         tier,
@@ -144,7 +149,6 @@ pub(crate) fn services(shared: &Arc<Shared>, tier: Tier, asked: &[Capability]) -
         clock: Some(shared.clock.clone()),
         notices: Some(host),
     }
-    .narrowed(tier, asked)
 }
 
 /// The services of one tier.

@@ -110,7 +110,7 @@ impl StrataError {
             Self::Config(_) | Self::Tier(_) => ErrorKind::Failed,
             Self::Setting(error) => match error {
                 ConfigSetError::UnknownKey { .. } => ErrorKind::NotFound,
-                ConfigSetError::BadValue { .. } => ErrorKind::Usage,
+                ConfigSetError::BadValue { .. } | ConfigSetError::Removed(_) => ErrorKind::Usage,
                 ConfigSetError::Contradiction { .. } | ConfigSetError::NotATable { .. } => {
                     ErrorKind::Conflict
                 }

@@ -14,6 +14,7 @@ use super::text;
 use super::tuning::{self, Shadow};
 use super::value::Value;
 use crate::predicates::Tier;
+use crate::predicates::registry::BUILT;
 
 /// A setting as it applies.
 #[derive(Clone, Debug, PartialEq)]
@@ -78,10 +79,13 @@ pub fn unset(
 }
 
 /// Sets the switches so that this tier is configured, and returns the new text of the assistant's file.
+///
+/// A tier that was removed from this build is refused; a file that configures it already is left to its owner.
 pub fn set_tier(
     layers: &Layers,
     tier: Tier,
 ) -> Result<(String, Vec<ConfigWarning>), ConfigSetError> {
+    BUILT.require(tier)?;
     // Switching off leaves the other switches alone, so that switching on again returns to the same tier.
     let switches: &[(&str, &str)] = match tier {
         Tier::Off => &[(schema::ENABLED, "false")],
@@ -368,13 +372,34 @@ mod tests {
 
     #[test]
     fn every_tier_can_be_set_from_every_other() {
-        for from in Tier::ALL {
+        let built = || Tier::ALL.into_iter().filter(|tier| BUILT.has(*tier));
+        for from in built() {
             let (text, _) = set_tier(&Layers::default(), from).expect("accepted");
-            for to in Tier::ALL {
+            for to in built() {
                 let (text, _) = set_tier(&Layers::of_assistant(&*text), to).expect("accepted");
                 let (config, warnings) = Config::load(&Layers::of_assistant(text)).expect("TOML");
                 assert_eq!((config.tier(), warnings), (to, vec![]));
             }
+        }
+    }
+
+    #[test]
+    fn a_removed_tier_cannot_be_set_and_stays_what_a_file_configures() {
+        for tier in Tier::ALL.into_iter().filter(|tier| !BUILT.has(*tier)) {
+            assert!(matches!(
+                set_tier(&Layers::default(), tier),
+                Err(ConfigSetError::Removed(removed)) if removed.tier == tier
+            ));
+        }
+        // Whatever tiers a build has, the same file configures the same tier.
+        for (text, tier) in [
+            ("memory.v2.enabled = false", Tier::V1),
+            ("memory.v2.enabled = true", Tier::V2),
+            ("", Tier::V2),
+            ("memory.v3.live = true", Tier::V3),
+        ] {
+            let (config, warnings) = Config::load(&Layers::of_assistant(text)).expect("TOML");
+            assert_eq!((config.tier(), warnings), (tier, vec![]));
         }
     }
 

@@ -8,6 +8,7 @@ use std::fmt;
 use thiserror::Error;
 
 use crate::predicates::Tier;
+use crate::predicates::registry::RemovedTier;
 
 /// Where a value comes from; later ones win.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -177,6 +178,9 @@ pub enum ConfigSetError {
         /// The path at which the file differs.
         path: String,
     },
+    /// The tier was removed from this build. Report it; it names what can be set.
+    #[error(transparent)]
+    Removed(#[from] RemovedTier),
     /// A file cannot be read. Report it with its place.
     #[error(transparent)]
     File(#[from] ConfigError),

@@ -8,6 +8,8 @@
 use std::fmt::Write as _;
 
 use super::value::{self, Kind, Value};
+use crate::predicates::Tier;
+use crate::predicates::registry::BUILT;
 
 /// The switch of memory as a whole.
 pub(crate) const ENABLED: &str = "memory.enabled";
@@ -88,6 +90,20 @@ const fn twin(key: &'static str, kind: Kind, nullable: bool, doc: &'static str) 
     }
 }
 
+/// The key that names the plugin of a tier. It stays known when the tier is removed, so that no file earns a warning by it.
+const fn plugin(key: &'static str, tier: Tier, doc: &'static str) -> KeySpec {
+    KeySpec {
+        key,
+        kind: Kind::PluginId,
+        default: match BUILT.row(tier) {
+            Some(row) => Some(text(row.plugin)),
+            None => None,
+        },
+        nullable: false,
+        doc,
+    }
+}
+
 const fn text(value: &'static str) -> Value {
     Value::Text(std::borrow::Cow::Borrowed(value))
 }
@@ -106,9 +122,9 @@ const NOT_NEGATIVE: Kind = Kind::Float {
 #[rustfmt::skip]
 pub static KEYS: &[KeySpec] = &[
     key("time_zone", Kind::TimeZone, text("UTC"), "Time zone in which dates are shown and written."),
-    key("plugins.v1", Kind::PluginId, text("tier-v1"), "Plugin that serves tier v1."),
-    key("plugins.v2", Kind::PluginId, text("tier-v2"), "Plugin that serves tier v2."),
-    key("plugins.v3", Kind::PluginId, text("tier-v3"), "Plugin that serves tier v3."),
+    plugin("plugins.v1", Tier::V1, "Plugin that serves tier v1."),
+    plugin("plugins.v2", Tier::V2, "Plugin that serves tier v2."),
+    plugin("plugins.v3", Tier::V3, "Plugin that serves tier v3."),
     key(ENABLED, Kind::Bool, Value::Bool(true), "Whether memory is on at all."),
     key("memory.embeddings.required", Kind::Bool, Value::Bool(true), "Whether a missing embedding model is reported as a fault; search is lexical either way."),
     key("memory.embeddings.model", Kind::Text, text("all-MiniLM-L6-v2"), "Embedding model; another one needs a reindex."),

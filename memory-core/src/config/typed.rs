@@ -8,27 +8,29 @@ use serde::{Deserialize, Serialize};
 
 use super::layers::Settings;
 use super::schema::{self, KEYS};
+use crate::predicates::registry::BUILT;
 use crate::predicates::{Tier, TierSwitches};
 
-/// Which plugin serves which tier.
+/// Which plugin serves which tier; one that was removed has none unless somebody wrote it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PluginsConfig {
     /// Identifier of the plugin for tier v1.
-    pub v1: String,
+    pub v1: Option<String>,
     /// Identifier of the plugin for tier v2.
-    pub v2: String,
+    pub v2: Option<String>,
     /// Identifier of the plugin for tier v3.
-    pub v3: String,
+    pub v3: Option<String>,
 }
 
 impl PluginsConfig {
-    /// Returns the plugin for a tier; no plugin serves `off`.
+    /// Returns the plugin for a tier; no plugin serves `off`, nor a tier that was removed, whatever the settings say.
     pub fn id(&self, tier: Tier) -> Option<&str> {
+        BUILT.row(tier)?;
         match tier {
             Tier::Off => None,
-            Tier::V1 => Some(&self.v1),
-            Tier::V2 => Some(&self.v2),
-            Tier::V3 => Some(&self.v3),
+            Tier::V1 => self.v1.as_deref(),
+            Tier::V2 => self.v2.as_deref(),
+            Tier::V3 => self.v3.as_deref(),
         }
     }
 }

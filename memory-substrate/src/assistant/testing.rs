@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use memory_core::embed::Embedder;
 use memory_core::env::{CountingIds, ManualClock};
-use memory_core::services::Notice;
+use memory_core::predicates::Tier;
+use memory_core::services::{Notice, Services};
 use memory_core::time::Timestamp;
 
 use super::{AssistantStore, OpenMode, OpenOptions};
 use crate::embed::SeededEmbedder;
 use crate::fs::RealFs;
+use crate::services::every_service;
 use crate::workspace::{AssistantId, Workspace};
 
 /// Length of the test model's vectors.
@@ -24,6 +26,13 @@ pub(crate) fn runtime<T>(test: impl Future<Output = T>) -> T {
         .build()
         .expect("a runtime")
         .block_on(test)
+}
+
+impl AssistantStore {
+    /// Returns every service there is, whatever the row of a tier allows and whether this build has the tier.
+    pub(crate) fn every_service(&self, tier: Tier) -> Services {
+        every_service(&self.engine.shared, tier)
+    }
 }
 
 /// An assistant's folder.

@@ -86,8 +86,7 @@ fn a_requester_sees_trusted_text_of_its_channels_only() {
             services.lexical.expect("offered"),
             services.dense.expect("offered"),
         );
-        let pkb = store.services(Tier::V1, &Capability::ALL).pkb;
-        let pkb = pkb.expect("offered");
+        let pkb = store.every_service(Tier::V1).pkb.expect("there");
         let all = ["open", "private", "foreign"];
         for (authority, channels, visible) in [
             (Authority::None, vec!["ada"], vec![]),
@@ -265,7 +264,7 @@ fn state_is_kept_by_tier_and_conversation() {
         let owner = call(Authority::Owner, &[]);
         let (v3, v2) = (
             store.services(Tier::V3, &Capability::ALL),
-            store.services(Tier::V2, &Capability::ALL),
+            store.every_service(Tier::V2),
         );
         let (kv3, kv2) = (v3.kv.expect("offered"), v2.kv.expect("offered"));
         kv3.put(
@@ -369,10 +368,7 @@ fn the_knowledge_base_is_searched_by_word_and_by_meaning() {
         fixture.write_pkb("travel.md", "Trains to Lisbon leave at nine.\n");
         fixture.write_pkb("food.md", "No peanuts, ever.\n");
         let store = fixture.open().await;
-        let pkb = store
-            .services(Tier::V1, &Capability::ALL)
-            .pkb
-            .expect("offered");
+        let pkb = store.every_service(Tier::V1).pkb.expect("there");
         let owner = call(Authority::Owner, &[]);
         let shown = pkb.always_shown(&owner).await.expect("read");
         assert!(
@@ -400,10 +396,7 @@ fn the_knowledge_base_is_searched_by_word_and_by_meaning() {
         assert_eq!(hits[0].path, "food.md");
         drop(pkb);
         let plain = fixture.reopen_lexical(store).await;
-        let pkb = plain
-            .services(Tier::V1, &Capability::ALL)
-            .pkb
-            .expect("offered");
+        let pkb = plain.every_service(Tier::V1).pkb.expect("there");
         let hits = pkb
             .search(&owner, "halibut".to_owned(), 2)
             .await

@@ -304,7 +304,7 @@ async fn values_of_different_places_never_meet() {
         .await
         .expect("put");
     state
-        .kv_put("tier-v2", KvScope::Assistant, "", "k", value("3"))
+        .kv_put("tier", KvScope::Assistant, "", "k", value("3"))
         .await
         .expect("put");
     assert_eq!(

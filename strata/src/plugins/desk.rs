@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use memory_core::config::Config;
 use memory_core::predicates::Tier;
+use memory_core::predicates::registry::BUILT;
 use memory_core::services::{Call, Services};
 use memory_core::tier::{CommitToken, Explanation, TierEvent, TierStats, TurnPlan, TurnRequest};
 use plugin_host::{PinnedTurn, Slot, SlotError, Wanted};
@@ -36,6 +37,10 @@ impl TierDesk {
         let change = self.slot.ensure(&wanted, services).await;
         if let Some(timings) = change.timings {
             tracing::info!(tier = %wanted.tier, total_us = timings.total().as_micros(), "the tier was changed");
+        }
+        // The wish for a tier that was removed is the wish for none, and this is why.
+        if let Err(removed) = BUILT.require(config.tier()) {
+            return Some(removed.to_string());
         }
         let status = self.slot.status();
         let problem = status

@@ -1,5 +1,7 @@
 //! What the commands print and leave behind.
 
+use memory_core::predicates::registry::BUILT;
+
 use crate::fixture::Fixture;
 
 const QUESTION: &str = "When is the archive copied to the tape robot?";
@@ -173,11 +175,13 @@ fn every_tier_serves_and_off_is_off() {
         "The tape robot is called Otto.\n",
     )
     .unwrap();
-    for (tier, tag) in [
-        ("v1", "<knowledge_base>"),
-        ("v2", "<memory>"),
-        ("v3", "<memory>"),
-    ] {
+    for row in BUILT.rows() {
+        let tier = row.tier.as_str();
+        let tag = if row.reads_pages {
+            "<memory>"
+        } else {
+            "<knowledge_base>"
+        };
         let set = fixture.data(&["tier", "set", tier]);
         assert_eq!(set["configured"], tier);
         let shown = fixture.data(&["tier", "show"]);

@@ -93,7 +93,7 @@ async fn a_second_writer_is_turned_away_and_a_reader_is_not() {
     let printed = fixture.run(&["reindex", "--json"]).expect(6).json();
     assert_eq!(printed["error"]["code"], "unavailable");
     fixture.run(&["context", "tape robot"]).expect(0);
-    fixture.run(&["tier", "set", "v2"]).expect(0);
+    fixture.run(&["tier", "set", "off"]).expect(0);
     drop(holder);
     fixture.run(&["remember", "something"]).expect(0);
 }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 
+use memory_core::predicates::registry::BUILT;
 use memory_substrate::embed::SeededEmbedder;
 use serde_json::Value;
 use strata::{
@@ -62,8 +63,8 @@ pub(crate) fn built_plugins() -> PathBuf {
         .parent()
         .expect("the crate lies in the checkout")
         .join("target/plugins");
-    for tier in ["tier-v1", "tier-v2", "tier-v3"] {
-        let manifest = folder.join(format!("{tier}.plugin.toml"));
+    for row in BUILT.rows() {
+        let manifest = folder.join(format!("{}.plugin.toml", row.plugin));
         assert!(
             manifest.is_file(),
             "`{}` is missing: run `cargo xtask build-plugins`",

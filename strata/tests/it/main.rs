@@ -14,5 +14,6 @@ mod demo;
 mod doctor;
 mod fixture;
 mod plugins;
+mod removed;
 mod settings;
 mod turns;

@@ -6,6 +6,7 @@ use std::time::Instant;
 use anyhow::{Context as _, Result};
 use memory_core::config::{Config, Layers};
 use memory_core::predicates::Tier;
+use memory_core::predicates::registry::{BUILT, TierRow};
 use memory_core::services::Capability;
 use memory_substrate::embed::SeededEmbedder;
 use plugin_host::{HostOptions, LoadTimings, PluginHost, Wanted};
@@ -25,8 +26,8 @@ pub async fn run() -> Result<Vec<Figure>> {
     let mut figures = Vec::new();
     let host = TempHost::new(given(SeededEmbedder::default())).await?;
     let store = host.assistant.store().await?;
-    for tier in [Tier::V1, Tier::V2, Tier::V3] {
-        let name = format!("tier-{tier}");
+    for TierRow { tier, plugin, .. } in BUILT.rows() {
+        let (tier, name) = (*tier, (*plugin).to_owned());
         let library = plugin_folder().join(format!("lib{}.so", name.replace('-', "_")));
         let bytes = std::fs::metadata(&library)
             .with_context(|| format!("no `{}`", library.display()))?

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use memory_core::config::Config;
 use memory_core::predicates::Tier;
+use memory_core::predicates::registry::{BUILT, TierRow};
 use plugin_host::{
     AllowEntry, AllowList, Candidate, HostOptions, Limits, PluginHost, Registry, Wanted, sha256_hex,
 };
@@ -47,15 +48,23 @@ pub(super) fn wanted(plugin: &str, label: &str) -> Wanted {
     }
 }
 
-/// Returns the wish for the real plugin of tier v2, with its usual settings.
-pub(super) fn wanted_v2() -> Wanted {
+/// Returns the wish for the real plugin of another tier than v3, with its usual settings; for none if there is no other.
+pub(super) fn wanted_other() -> Wanted {
+    let Some(TierRow { tier, plugin, .. }) = other() else {
+        return Wanted::off();
+    };
     let config = Config::default();
     Wanted {
-        tier: Tier::V2,
-        plugin: "tier-v2".to_owned(),
-        config: config.tier_config_json(Tier::V2).to_string(),
-        digest: config.digest(Tier::V2),
+        tier: *tier,
+        plugin: (*plugin).to_owned(),
+        config: config.tier_config_json(*tier).to_string(),
+        digest: config.digest(*tier),
     }
+}
+
+fn other() -> Option<&'static TierRow> {
+    let mut rows = BUILT.rows().iter();
+    rows.rfind(|row| row.tier != Tier::V3)
 }
 
 /// Returns a library that has nothing to do with us: one that this very process has loaded.
@@ -122,9 +131,11 @@ impl Folder {
         self.add_plugin(&built(name), id)
     }
 
-    /// Copies the real plugin of tier v2 and trusts it.
-    pub(super) fn add_v2(&self) {
-        self.add_plugin(&built_in(&plugin_folder(), "tier-v2"), "tier-v2");
+    /// Copies the real plugin of another tier than v3 and trusts it.
+    pub(super) fn add_other(&self) {
+        if let Some(TierRow { plugin, .. }) = other() {
+            self.add_plugin(&built_in(&plugin_folder(), plugin), plugin);
+        }
     }
 
     /// Puts another build in the place of `probe`, trusts it, and returns its hash: the same code with bytes behind it that

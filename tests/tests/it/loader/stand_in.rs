@@ -4,7 +4,7 @@ use memory_core::predicates::Tier;
 use memory_core::services::Services;
 use plugin_host::{LoadError, Outcome, Slot, Wanted};
 
-use super::fixture::{Folder, wanted, wanted_v2};
+use super::fixture::{Folder, wanted, wanted_other};
 use super::{LONG, check_serves, say, services};
 
 /// Makes a wish, and checks what became of it.
@@ -12,6 +12,20 @@ async fn check_outcome(slot: &Slot, wanted: &Wanted, services: &Services, expect
     let change = slot.ensure(wanted, services).await;
     let problem = slot.status().problem;
     assert_eq!(change.outcome, expected, "{problem:?}");
+}
+
+/// Leaves tier v3 for another one, or for none in a build that has no other.
+async fn check_away(slot: &Slot, services: &Services) {
+    let other = wanted_other();
+    let expected = match other.tier {
+        Tier::Off => Outcome::Emptied,
+        _ => Outcome::Switched,
+    };
+    check_outcome(slot, &other, services, expected).await;
+    assert_eq!(
+        slot.status().serving.map(|serving| serving.tier),
+        Some(other.tier).filter(|tier| *tier != Tier::Off)
+    );
 }
 
 fn check_build(slot: &Slot, sha256: &str) {
@@ -39,16 +53,12 @@ async fn quarantine(slot: &Slot) {
 async fn a_good_build_comes_back_after_another_tier_has_served() {
     let folder = Folder::new();
     let library = folder.add_test_plugin_as("probe", "probe");
-    folder.add_v2();
+    folder.add_other();
     let slot = folder.host().slot("ada");
     let services = services::all();
     check_outcome(&slot, &wanted("probe", "one"), &services, Outcome::Switched).await;
     let good = serving_hash(&slot);
-    check_outcome(&slot, &wanted_v2(), &services, Outcome::Switched).await;
-    assert_eq!(
-        slot.status().serving.map(|serving| serving.tier),
-        Some(Tier::V2)
-    );
+    check_away(&slot, &services).await;
 
     let bytes = std::fs::read(&library).expect("there");
     std::fs::write(&library, &bytes[..bytes.len() / 2]).expect("written");
@@ -60,16 +70,19 @@ async fn a_good_build_comes_back_after_another_tier_has_served() {
     let problem = status.problem.expect("the library is broken");
     assert!(matches!(&*problem, LoadError::Length { .. }), "{problem}");
 
-    // The other way round, nothing of tier v3 stands in for v2.
-    let lost = Wanted {
-        plugin: "lost".to_owned(),
-        ..wanted_v2()
-    };
-    check_outcome(&slot, &lost, &services, Outcome::FellBack).await;
-    assert_eq!(
-        slot.status().serving.map(|serving| serving.plugin),
-        Some("tier-v2".to_owned())
-    );
+    // The other way round, nothing of tier v3 stands in for the other.
+    let other = wanted_other();
+    if other.tier != Tier::Off {
+        let lost = Wanted {
+            plugin: "lost".to_owned(),
+            ..wanted_other()
+        };
+        check_outcome(&slot, &lost, &services, Outcome::FellBack).await;
+        assert_eq!(
+            slot.status().serving.map(|serving| serving.plugin),
+            Some(other.plugin)
+        );
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -126,11 +139,11 @@ async fn a_build_that_is_quarantined_gives_way_to_the_one_before() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_good_build_comes_back_with_the_settings_it_knows() {
     let folder = Folder::with_probe();
-    folder.add_v2();
+    folder.add_other();
     let slot = folder.host().slot("ada");
     let services = services::all();
     check_outcome(&slot, &wanted("probe", "one"), &services, Outcome::Switched).await;
-    check_outcome(&slot, &wanted_v2(), &services, Outcome::Switched).await;
+    check_away(&slot, &services).await;
     let mistyped = Wanted {
         config: r#"{"windw":1}"#.to_owned(),
         ..wanted("probe", "mistyped")
