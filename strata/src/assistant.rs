@@ -9,38 +9,38 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use memory_core::config::Config;
-use memory_core::predicates::Tier;
-use memory_core::services::{Capability, Notice};
-use memory_core::tier::TierStats;
-use memory_substrate::assistant::{
-    AssistantStore, EngineProgress, EngineStats, OpenMode, OpenOptions,
-};
+use memory_core::services::Notice;
+use memory_substrate::assistant::{AssistantStore, EngineProgress, OpenMode, OpenOptions};
 use memory_substrate::blocking;
 use memory_substrate::ingest::{IngestOptions, IngestReport, IngestSource};
 use memory_substrate::remember::{RememberInput, RememberReceipt, Rememberer};
 use memory_substrate::state::SqliteState;
 use memory_substrate::sync::{SyncProgress, SyncReport};
 use memory_substrate::workspace::{Workspace, WriterLock};
-use serde::Serialize;
 use tokio::sync::OnceCell;
 
 use crate::embedding::{Embedding, Stopwatches};
 use crate::error::StrataError;
+use crate::incidents::IncidentBook;
 use crate::options::StrataOptions;
-use crate::plugins::{Pin, Pinned, Plugins, Serving, TierDesk};
+use crate::plugins::{Plugins, TierDesk};
 use crate::settings::{InForce, LiveSettings, SettingsSource};
 
+use self::decide::TurnCounters;
+
 pub(crate) use self::begin::PendingTurn;
+pub use self::decide::{AssistantStats, ServedTurns, TierStatus};
 pub use self::events::ConversationEvent;
 
 mod begin;
 mod call;
 mod config;
 mod conversation;
+mod decide;
 mod events;
 mod finish;
 mod info;
+mod plan;
 
 /// What an assistant is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +63,7 @@ pub struct Assistant {
     /// so that neither finds the lock gone and two notes are never written at once.
     lock: tokio::sync::Mutex<Option<WriterLock>>,
     engine: OnceCell<Engine>,
+    served: TurnCounters,
 }
 
 /// What the first call that needs it opens.
@@ -74,40 +75,9 @@ struct Engine {
     /// What opening had to say; the next turn passes it on.
     opening: Mutex<Vec<Notice>>,
     syncing: Arc<AtomicBool>,
-}
-
-/// How often a turn looks again when the settings change under it.
-const DECISIONS: usize = 3;
-
-/// The one decision of a turn: which settings hold, and what serves.
-#[derive(Debug)]
-struct Decided {
-    config: Arc<Config>,
-    pinned: Option<Pinned>,
-    /// Why what serves is not what it should be.
-    reason: Option<String>,
-}
-
-/// Which tier should serve and which one does.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct TierStatus {
-    /// The tier the settings configure.
-    pub configured: Tier,
-    /// The plugin that serves; `None` when none does.
-    pub serving: Option<Serving>,
-    /// Why what serves is not what it should be.
-    pub reason: Option<String>,
-}
-
-/// Counters of an assistant.
-#[derive(Clone, Debug)]
-pub struct AssistantStats {
-    /// Which tier should serve and which one does.
-    pub tier: TierStatus,
-    /// The stores' counters.
-    pub engine: EngineStats,
-    /// The serving tier's counters.
-    pub tier_stats: Option<TierStats>,
+    /// Held while it is decided what serves a turn.
+    deciding: tokio::sync::Mutex<()>,
+    incidents: IncidentBook,
 }
 
 impl fmt::Debug for Assistant {
@@ -145,6 +115,7 @@ impl Assistant {
             embedding,
             lock: tokio::sync::Mutex::new(lock),
             engine: OnceCell::new(),
+            served: TurnCounters::default(),
         })
     }
 
@@ -165,10 +136,10 @@ impl Assistant {
 
     /// Opens everything a turn needs, the model included, so that the first turn does not wait for it.
     pub async fn warm(&self) -> Result<(), StrataError> {
-        let settings = self.look().await?;
+        self.look().await?;
         self.embedding.warm();
         let engine = self.engine().await?;
-        engine.follow(&settings.config).await;
+        drop(self.decide(engine).await);
         Ok(())
     }
 
@@ -236,81 +207,11 @@ impl Assistant {
         Ok(self.engine().await?.store.reindex(progress).await?)
     }
 
-    /// Returns which tier should serve and which one does, making it serve if need be.
-    pub async fn tier_status(&self) -> Result<TierStatus, StrataError> {
-        let config = self.look().await?.config;
-        if config.tier() == Tier::Off {
-            return Ok(TierStatus {
-                configured: Tier::Off,
-                serving: None,
-                reason: None,
-            });
-        }
-        let engine = self.engine().await?;
-        let decided = self.decide(engine, config).await;
-        let serving = decided.pinned.map(|pinned| pinned.serving().clone());
-        Ok(TierStatus {
-            configured: decided.config.tier(),
-            serving,
-            reason: decided.reason,
-        })
-    }
-
-    /// Returns the counters.
-    pub async fn stats(&self) -> Result<AssistantStats, StrataError> {
-        let tier = self.tier_status().await?;
-        let engine = self.engine().await?;
-        let tier_stats = match engine.desk.pin(tier.configured).held() {
-            Some(pinned) => Some(pinned.stats(&self.quiet_call("stats")).await?),
-            None => None,
-        };
-        Ok(AssistantStats {
-            tier,
-            engine: engine.store.stats().await?,
-            tier_stats,
-        })
-    }
-
     /// Returns what opening the stores had to say, once; nothing while they are not open.
     pub(crate) fn take_opening(&self) -> Vec<Notice> {
         self.engine
             .get()
             .map_or_else(Vec::new, Engine::take_opening)
-    }
-
-    /// Makes the configured tier serve and holds it. The settings may change meanwhile, by hand or for another turn, so
-    /// they are part of the answer.
-    async fn decide(&self, engine: &Engine, mut config: Arc<Config>) -> Decided {
-        for _ in 0..DECISIONS {
-            let reason = engine.follow(&config).await;
-            match engine.desk.pin(config.tier()) {
-                Pin::Held(pinned) => {
-                    return Decided {
-                        config,
-                        pinned: Some(pinned),
-                        reason,
-                    };
-                }
-                Pin::Nothing => {
-                    return Decided {
-                        config,
-                        pinned: None,
-                        reason,
-                    };
-                }
-                Pin::Another => {
-                    if let Ok(settings) = self.look().await {
-                        config = settings.config;
-                    }
-                }
-            }
-        }
-        let reason = Some("the settings change faster than tiers can follow".to_owned());
-        Decided {
-            config,
-            pinned: None,
-            reason,
-        }
     }
 
     /// Looks at the settings again.
@@ -368,19 +269,13 @@ impl Assistant {
             store,
             opening: Mutex::new(opening),
             syncing: Arc::new(AtomicBool::new(false)),
+            deciding: tokio::sync::Mutex::default(),
+            incidents: IncidentBook::default(),
         })
     }
 }
 
 impl Engine {
-    /// Makes the configured tier serve if it does not, and returns why it cannot if so.
-    async fn follow(&self, config: &Arc<Config>) -> Option<String> {
-        let services = self
-            .stopwatches
-            .wrap(self.store.services(config.tier(), &Capability::ALL));
-        self.desk.follow(config, &services).await
-    }
-
     /// Returns what opening had to say, once.
     fn take_opening(&self) -> Vec<Notice> {
         std::mem::take(&mut *self.opening.lock().unwrap_or_else(PoisonError::into_inner))

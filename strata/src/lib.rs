@@ -37,6 +37,7 @@ mod doctor;
 mod embedding;
 mod error;
 mod ids;
+mod incidents;
 mod layout;
 mod options;
 mod plugins;
@@ -44,10 +45,13 @@ mod settings;
 mod strata;
 mod turn;
 
-pub use assistant::{Access, Assistant, AssistantStats, ConversationEvent, TierStatus};
+pub use assistant::{
+    Access, Assistant, AssistantStats, ConversationEvent, ServedTurns, TierStatus,
+};
 pub use doctor::{Check, DoctorOptions, DoctorReport, Finding};
 pub use error::{ErrorKind, StrataError, cause_chain};
 pub use ids::UuidIds;
+pub use incidents::{Incident, IncidentKind};
 pub use options::{EmbedderChoice, StrataOptions};
 pub use plugins::{
     ALLOW_FILE, PluginError, PluginReport, PluginSearch, PluginSource, PluginState, Serving,

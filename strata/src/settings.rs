@@ -180,8 +180,9 @@ impl LiveSettings {
 
     /// Looks at the files again and returns the settings. Blocks.
     pub(crate) fn look(&self) -> InForce {
-        let texts = self.source.texts();
+        // Read under the lock, so that of two looks at once the later one is the newer one.
         let mut loaded = self.lock();
+        let texts = self.source.texts();
         loaded.unreadable = None;
         match texts {
             Ok(texts) if texts == loaded.texts => {}

@@ -15,9 +15,11 @@ use memory_core::services::{CallScope, Notice, Requester, Severity};
 use memory_core::tier::{Block, CommitToken, Explanation, TurnPlan, TurnRequest};
 
 use super::conversation::{self, Place};
+use super::decide::Decided;
 use super::finish::Progress;
-use super::{Assistant, Decided, Engine, call, info};
+use super::{Assistant, Engine, call, info, plan};
 use crate::error::{StrataError, cause_chain};
+use crate::incidents::Incident;
 use crate::layout;
 use crate::plugins::Pinned;
 use crate::turn::{InjectedSection, Injection, Timings, TurnInput, TurnTrace};
@@ -54,13 +56,21 @@ impl Assistant {
         if let Err(error) = &looked {
             injection.fail("settings_unreadable", error);
         }
-        self.fill(&mut injection, config).await;
+        self.fill(&mut injection, &config).await;
         injection.trace.timings.total = started.elapsed();
         let trace = &injection.trace;
+        let serving = trace.serving.as_ref();
+        if injection.pending.recorded {
+            self.served
+                .count(trace.configured, serving.map(|serving| serving.tier));
+        }
         tracing::debug!(
             conversation = %trace.conversation,
             turn = trace.turn,
-            tier = %trace.configured,
+            configured = %trace.configured,
+            serving = %serving.map_or(Tier::Off, |serving| serving.tier),
+            plugin = serving.map(|serving| serving.plugin.as_str()),
+            sha256 = serving.map(|serving| serving.sha256.as_str()),
             sections = trace.sections.len(),
             tokens = trace.used_tokens,
             notices = injection.notices.len(),
@@ -82,19 +92,19 @@ impl Assistant {
             config,
             pinned,
             reason,
-        } = self.decide(engine, config).await;
+        } = self.decide(engine).await;
         let Some(pinned) = pinned else {
             let reason = reason.unwrap_or_else(|| "memory was switched off".to_owned());
             return Err(StrataError::NotServing { reason });
         };
         let place = conversation::locate(engine.store.state(), &*self.options.ids, &input).await?;
         let call = self.call(scope(&input, &place, "explain"));
-        pinned
-            .explain(&call, self.request(&config, &input, &place))
-            .await
+        let request = self.request(&config, &input, &place);
+        let answer = pinned.explain(&call, request).await;
+        Ok(self.noted(engine, pinned.serving(), answer).await?)
     }
 
-    async fn fill(&self, injection: &mut Injection, config: Arc<Config>) {
+    async fn fill(&self, injection: &mut Injection, config: &Config) {
         let input = injection.pending.input.clone();
         if input.authority == Authority::None {
             injection.note(
@@ -106,7 +116,10 @@ impl Assistant {
         }
         injection.pending.recorded = true;
         if config.tier() == Tier::Off {
-            self.rest(&config).await;
+            // The tier that may have served until now is let go.
+            if let Some(engine) = self.engine.get() {
+                drop(self.decide(engine).await);
+            }
             return;
         }
         self.embedding.warm();
@@ -128,7 +141,7 @@ impl Assistant {
         injection.trace.turn = place.turn;
         injection.trace.message.clone_from(&place.message);
 
-        let decided = self.decide(engine, config).await;
+        let decided = self.decide(engine).await;
         let config = Arc::clone(&decided.config);
         injection.trace.configured = config.tier();
         let mut blocks = self.ask_tier(injection, engine, decided, &place).await;
@@ -137,15 +150,8 @@ impl Assistant {
             Err(error) => injection.fail("static_info_failed", &error),
         }
         injection.pending.place = Some(place);
-        self.place_blocks(injection, blocks).await;
+        self.place_blocks(injection, engine, blocks).await;
         injection.notices.extend(engine.store.take_notices());
-    }
-
-    /// Lets the tier that may have served until now go, because memory was switched off.
-    async fn rest(&self, config: &Arc<Config>) {
-        if let Some(engine) = self.engine.get() {
-            engine.follow(config).await;
-        }
     }
 
     /// Returns the blocks of the configured tier, or none and a notice.
@@ -171,7 +177,8 @@ impl Assistant {
         let Some(pinned) = pinned else {
             return Vec::new();
         };
-        injection.trace.serving = Some(pinned.serving().clone());
+        let serving = pinned.serving().clone();
+        injection.trace.serving = Some(serving.clone());
         let input = &injection.pending.input;
         let call = self.call(scope(input, place, "prompt"));
         let request = self.request(&config, input, place);
@@ -181,24 +188,35 @@ impl Assistant {
         injection.trace.timings.tier = started.elapsed();
         injection.trace.timings.embedding = stopwatch.read();
         injection.pending.pinned = Some(pinned);
-        match answer {
-            Ok(plan) => injection.accept(plan),
+        let plan = match self.noted(engine, &serving, answer).await {
+            Ok(plan) => plan,
             Err(error) => {
                 let timed_out = error.code() == Some(ErrorCode::DEADLINE);
-                injection.fail(
-                    if timed_out {
-                        "tier_timed_out"
-                    } else {
-                        "tier_failed"
-                    },
-                    &error,
-                );
-                Vec::new()
+                let code = if timed_out {
+                    "tier_timed_out"
+                } else {
+                    "tier_failed"
+                };
+                injection.fail(code, &error);
+                return Vec::new();
             }
+        };
+        if let Err(reason) = plan::check(&plan) {
+            let incident = Incident::malformed(&serving, &reason, self.options.clock.now());
+            engine.incidents.note(engine.store.state(), incident).await;
+            let plugin = &serving.plugin;
+            let message =
+                format!("plugin `{plugin}`: `begin_turn` gave a malformed answer: {reason}");
+            injection.note("tier_malformed", Severity::Error, message);
+            let tokens = plan.blocks.into_iter().filter_map(|block| block.commit);
+            self.give_up(engine, &injection.pending, place, tokens.collect())
+                .await;
+            return Vec::new();
         }
+        injection.accept(plan)
     }
 
-    async fn place_blocks(&self, injection: &mut Injection, blocks: Vec<Block>) {
+    async fn place_blocks(&self, injection: &mut Injection, engine: &Engine, blocks: Vec<Block>) {
         let laid = layout::lay_out(blocks, injection.trace.budget_tokens);
         injection.trace.used_tokens = laid.used_tokens;
         for block in &laid.blocks {
@@ -231,15 +249,9 @@ impl Assistant {
             );
             injection.note("over_budget", Severity::Warning, message);
         }
-        let PendingTurn {
-            pinned,
-            input,
-            place,
-            ..
-        } = &injection.pending;
-        if let (Some(pinned), Some(place)) = (pinned, place) {
-            let call = self.call(scope(input, place, "prompt"));
-            pinned.discard(&call, laid.discarded).await;
+        if let Some(place) = &injection.pending.place {
+            self.give_up(engine, &injection.pending, place, laid.discarded)
+                .await;
         }
     }
 

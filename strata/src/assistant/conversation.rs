@@ -92,28 +92,35 @@ pub(crate) async fn open_message(
     clock: &dyn Clock,
     input: &TurnInput,
     place: &Place,
+    metadata: &str,
 ) -> StoreResult<()> {
-    match state.turn_node(&place.message).await? {
-        Some(known) => same_message(&known, &input.conversation, &place.text),
-        None => state.put_turn_node(user_node(clock, input, place)).await,
+    let Some(mut known) = state.turn_node(&place.message).await? else {
+        let node = user_node(clock, input, place, metadata);
+        return state.put_turn_node(node).await;
+    };
+    same_message(&known, &input.conversation, &place.text)?;
+    if known.finalised || known.metadata == metadata {
+        return Ok(());
     }
+    // The turn was begun again, and perhaps another tier has served it this time.
+    metadata.clone_into(&mut known.metadata);
+    state.put_turn_node(known).await
 }
 
-/// Makes both messages of a turn final parts of the tree.
+/// Makes both messages of a turn final parts of the tree. `user` is the user's, as it is stored if it is not there yet.
 pub(crate) async fn close_turn(
     state: &SqliteState,
     clock: &dyn Clock,
     ids: &dyn Ids,
-    input: &TurnInput,
-    place: &Place,
+    user: TurnNode,
     end: TurnEnd,
 ) -> StoreResult<TurnIds> {
-    let mut message = match state.turn_node(&place.message).await? {
+    let mut message = match state.turn_node(&user.id).await? {
         Some(known) => {
-            same_message(&known, &input.conversation, &place.text)?;
+            same_message(&known, &user.conversation, &user.text)?;
             known
         }
-        None => user_node(clock, input, place),
+        None => user,
     };
     let attached = attached_texts(&message);
     if !message.finalised {
@@ -183,7 +190,13 @@ fn same_message(known: &TurnNode, conversation: &str, text: &str) -> StoreResult
     })
 }
 
-fn user_node(clock: &dyn Clock, input: &TurnInput, place: &Place) -> TurnNode {
+/// Returns the user's message, not final yet.
+pub(crate) fn user_node(
+    clock: &dyn Clock,
+    input: &TurnInput,
+    place: &Place,
+    metadata: &str,
+) -> TurnNode {
     let now = clock.now();
     TurnNode {
         id: place.message.clone(),
@@ -202,7 +215,7 @@ fn user_node(clock: &dyn Clock, input: &TurnInput, place: &Place) -> TurnNode {
         origin: input.origin,
         event_time: input.event_time.unwrap_or(now),
         ingestion_time: now,
-        metadata: "{}".to_owned(),
+        metadata: metadata.to_owned(),
         attached_blocks: Vec::new(),
     }
 }
@@ -242,6 +255,18 @@ mod tests {
         (state, clock)
     }
 
+    async fn close(
+        state: &SqliteState,
+        clock: &ManualClock,
+        ids: &dyn Ids,
+        input: &TurnInput,
+        place: &Place,
+        end: TurnEnd,
+    ) -> StoreResult<TurnIds> {
+        let user = user_node(clock, input, place, "{}");
+        close_turn(state, clock, ids, user, end).await
+    }
+
     #[tokio::test]
     async fn a_second_turn_knows_the_first() {
         let root = tempfile::tempdir().unwrap();
@@ -250,9 +275,9 @@ mod tests {
         let first = TurnInput::owner("c", "hello");
         let place = locate(&state, &ids, &first).await.unwrap();
         assert_eq!((place.turn, place.previous_reply.as_deref()), (1, None));
-        close_turn(
+        close(
             &state,
-            &*clock,
+            &clock,
             &ids,
             &first,
             &place,
@@ -282,12 +307,14 @@ mod tests {
         for _ in 0..2 {
             let place = locate(&state, &ids, &input).await.unwrap();
             assert_eq!((place.turn, place.parent.as_deref()), (1, None));
-            open_message(&state, &*clock, &input, &place).await.unwrap();
+            open_message(&state, &*clock, &input, &place, "{}")
+                .await
+                .unwrap();
             let end = TurnEnd {
                 reply_id: Some("host2".to_owned()),
                 ..TurnEnd::reply("hi")
             };
-            let stored = close_turn(&state, &*clock, &ids, &input, &place, end)
+            let stored = close(&state, &clock, &ids, &input, &place, end)
                 .await
                 .unwrap();
             assert_eq!(
@@ -318,7 +345,9 @@ mod tests {
             ..TurnInput::owner("c", "hello")
         };
         let place = locate(&state, &ids, &input).await.unwrap();
-        open_message(&state, &*clock, &input, &place).await.unwrap();
+        open_message(&state, &*clock, &input, &place, "{}")
+            .await
+            .unwrap();
         let blocks = vec![(metadata::STATIC_BLOCK.to_owned(), "facts".to_owned())];
         state.attach_blocks("host1", blocks).await.unwrap();
 
@@ -339,6 +368,33 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_turn_that_is_begun_again_is_kept_with_what_served_it_last() {
+        let root = tempfile::tempdir().unwrap();
+        let (state, clock) = state(&root);
+        let ids = CountingIds::new("m");
+        let input = TurnInput {
+            message_id: Some("host1".to_owned()),
+            ..TurnInput::owner("c", "hello")
+        };
+        let place = locate(&state, &ids, &input).await.unwrap();
+        for metadata in [r#"{"tier":"v2"}"#, r#"{"tier":"v3"}"#] {
+            open_message(&state, &*clock, &input, &place, metadata)
+                .await
+                .unwrap();
+            let known = state.turn_node("host1").await.unwrap().unwrap();
+            assert_eq!(known.metadata, metadata);
+        }
+        close(&state, &clock, &ids, &input, &place, TurnEnd::default())
+            .await
+            .unwrap();
+        open_message(&state, &*clock, &input, &place, "{}")
+            .await
+            .unwrap();
+        let known = state.turn_node("host1").await.unwrap().unwrap();
+        assert_eq!(known.metadata, r#"{"tier":"v3"}"#, "it is final");
+    }
+
+    #[tokio::test]
     async fn an_identifier_belongs_to_one_conversation() {
         let root = tempfile::tempdir().unwrap();
         let (state, clock) = state(&root);
@@ -351,14 +407,16 @@ mod tests {
         // Both were located before either was stored.
         let place = locate(&state, &ids, &one).await.unwrap();
         let late = locate(&state, &ids, &other).await.unwrap();
-        open_message(&state, &*clock, &one, &place).await.unwrap();
+        open_message(&state, &*clock, &one, &place, "{}")
+            .await
+            .unwrap();
         let end = TurnEnd::reply("hi");
         let errors = [
             locate(&state, &ids, &other).await.err(),
-            open_message(&state, &*clock, &other, &late).await.err(),
-            close_turn(&state, &*clock, &ids, &other, &late, end)
+            open_message(&state, &*clock, &other, &late, "{}")
                 .await
                 .err(),
+            close(&state, &clock, &ids, &other, &late, end).await.err(),
         ];
         for error in errors {
             let error = error.unwrap();
@@ -385,7 +443,7 @@ mod tests {
         };
         let place = locate(&state, &ids, &first).await.unwrap();
         let end = TurnEnd::default();
-        close_turn(&state, &*clock, &ids, &first, &place, end)
+        close(&state, &clock, &ids, &first, &place, end)
             .await
             .unwrap();
         let edited = TurnInput {
@@ -407,15 +465,15 @@ mod tests {
             reply_id: Some("host2".to_owned()),
             ..TurnEnd::reply(text)
         };
-        let first = close_turn(&state, &*clock, &ids, &input, &place, reply("hi"))
+        let first = close(&state, &clock, &ids, &input, &place, reply("hi"))
             .await
             .unwrap();
         clock.advance_millis(5);
-        let again = close_turn(&state, &*clock, &ids, &input, &place, reply("hi"))
+        let again = close(&state, &clock, &ids, &input, &place, reply("hi"))
             .await
             .unwrap();
         assert_eq!(first, again);
-        close_turn(&state, &*clock, &ids, &input, &place, reply("another"))
+        close(&state, &clock, &ids, &input, &place, reply("another"))
             .await
             .unwrap_err();
     }

@@ -41,7 +41,7 @@ impl Assistant {
         event: ConversationEvent,
     ) -> Result<(), StrataError> {
         self.writable("take note of an event")?;
-        let config = self.look().await?.config;
+        self.look().await?;
         let engine = self.engine().await?;
         let state = engine.store.state();
         match &event {
@@ -66,9 +66,10 @@ impl Assistant {
             }
             ConversationEvent::Fork { full: false, .. } => {}
         }
-        if let Some(pinned) = self.decide(engine, config).await.pinned {
+        if let Some(pinned) = self.decide(engine).await.pinned {
             let call = self.conversation_call("event", conversation.to_owned());
-            pinned.on_event(&call, event.into()).await?;
+            let answer = pinned.on_event(&call, event.into()).await;
+            self.noted(engine, pinned.serving(), answer).await?;
         }
         Ok(())
     }

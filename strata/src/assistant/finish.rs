@@ -7,6 +7,7 @@
 use memory_core::store::{StateStore as _, StoreError};
 use memory_core::tier::CommitToken;
 use memory_core::wire;
+use serde_json::json;
 
 use super::begin::{PendingTurn, scope};
 use super::conversation::{self, Place};
@@ -52,7 +53,8 @@ impl Assistant {
         let engine = self.engine().await?;
         let input = &pending.input;
         let state = engine.store.state();
-        conversation::open_message(state, &*self.options.clock, input, place).await?;
+        let served = metadata(injection);
+        conversation::open_message(state, &*self.options.clock, input, place, &served).await?;
         let kept: Vec<(String, String)> = injection
             .blocks
             .iter()
@@ -66,8 +68,9 @@ impl Assistant {
             pending.tokens.iter().partition(|(block, _)| {
                 block.is_empty() || injection.blocks.iter().any(|kept| kept.id == *block)
             });
-        let committed = self.commit(pending, place, &attached).await;
+        let committed = self.commit(engine, pending, place, &attached).await;
         self.give_up(
+            engine,
             pending,
             place,
             removed.iter().map(|(_, token)| token.clone()).collect(),
@@ -117,14 +120,15 @@ impl Assistant {
             end.reply_id = Some(made.clone());
         }
         self.forget_lost(engine, input, &mut progress).await?;
-        let stored = conversation::close_turn(state, clock, ids, input, &place, end).await?;
+        let user = conversation::user_node(clock, input, &place, &metadata(injection));
+        let stored = conversation::close_turn(state, clock, ids, user, end).await?;
         if !progress.attached {
             let tokens = pending
                 .tokens
                 .iter()
                 .map(|(_, token)| token.clone())
                 .collect();
-            self.give_up(pending, &place, tokens).await;
+            self.give_up(engine, pending, &place, tokens).await;
         }
         progress.ended = Some(stored.clone());
         Ok(Some(stored))
@@ -146,6 +150,7 @@ impl Assistant {
 
     async fn commit(
         &self,
+        engine: &Engine,
         pending: &PendingTurn,
         place: &Place,
         tokens: &[&(String, CommitToken)],
@@ -159,15 +164,26 @@ impl Assistant {
             let committed = pinned
                 .commit(&call, token.clone(), place.message.clone())
                 .await;
+            let committed = self.noted(engine, pinned.serving(), committed).await;
             outcome = outcome.and(committed);
         }
-        outcome
+        Ok(outcome?)
     }
 
-    async fn give_up(&self, pending: &PendingTurn, place: &Place, tokens: Vec<CommitToken>) {
+    /// Gives tokens up. A tier that cannot be told forgets them by itself in time, so a failure is only noted.
+    pub(super) async fn give_up(
+        &self,
+        engine: &Engine,
+        pending: &PendingTurn,
+        place: &Place,
+        tokens: Vec<CommitToken>,
+    ) {
         if let Some(pinned) = &pending.pinned {
             let call = self.call(scope(&pending.input, place, "discard"));
-            pinned.discard(&call, tokens).await;
+            let answer = pinned.discard(&call, tokens).await;
+            if let Err(error) = self.noted(engine, pinned.serving(), answer).await {
+                tracing::warn!(%error, "the tier could not be told that blocks were left out");
+            }
         }
     }
 
@@ -180,4 +196,11 @@ impl Assistant {
         engine.store.state().clear_resident(conversation).await?;
         Ok(info::mark_lost(&engine.store, conversation).await?)
     }
+}
+
+/// Returns what is kept with a message about the turn it began: which tier was configured, and what served.
+fn metadata(injection: &Injection) -> String {
+    let trace = &injection.trace;
+    let tier = json!({ "configured": trace.configured, "serving": trace.serving });
+    json!({ "tier": tier }).to_string()
 }

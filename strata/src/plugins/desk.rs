@@ -10,10 +10,9 @@ use memory_core::predicates::Tier;
 use memory_core::predicates::registry::BUILT;
 use memory_core::services::{Call, Services};
 use memory_core::tier::{CommitToken, Explanation, TierEvent, TierStats, TurnPlan, TurnRequest};
-use plugin_host::{PinnedTurn, Slot, SlotError, Wanted};
+use plugin_host::{LoadError, PinnedTurn, Slot, SlotError, Wanted};
 
 use super::Serving;
-use crate::error::{StrataError, cause_chain};
 
 /// Where the tier of one assistant serves.
 #[derive(Debug)]
@@ -32,7 +31,11 @@ impl TierDesk {
     }
 
     /// Makes the configured tier serve if it does not, and returns why it cannot if so.
-    pub(crate) async fn follow(&self, config: &Arc<Config>, services: &Services) -> Option<String> {
+    pub(crate) async fn follow(
+        &self,
+        config: &Arc<Config>,
+        services: &Services,
+    ) -> Option<Arc<LoadError>> {
         let wanted = self.wanted(config);
         let change = self.slot.ensure(&wanted, services).await;
         if let Some(timings) = change.timings {
@@ -43,10 +46,7 @@ impl TierDesk {
             return Some(removed.to_string());
         }
         let status = self.slot.status();
-        let problem = status
-            .problem
-            .filter(|_| status.configured == wanted.tier)?;
-        Some(cause_chain(&*problem).join(": "))
+        status.problem.filter(|_| status.configured == wanted.tier)
     }
 
     /// Holds what serves a tier for one turn; `None` when that tier is not served.
@@ -143,8 +143,8 @@ impl Pinned {
         &self,
         call: &Call,
         request: TurnRequest,
-    ) -> Result<Explanation, StrataError> {
-        Ok(self.turn.explain(call, request).await?)
+    ) -> Result<Explanation, SlotError> {
+        self.turn.explain(call, request).await
     }
 
     pub(crate) async fn commit(
@@ -152,24 +152,29 @@ impl Pinned {
         call: &Call,
         token: CommitToken,
         message: String,
-    ) -> Result<(), StrataError> {
-        Ok(self.turn.commit(call, token, message).await?)
+    ) -> Result<(), SlotError> {
+        self.turn.commit(call, token, message).await
     }
 
-    /// Gives tokens up. A tier that cannot be told forgets them by itself in time, so a failure is only logged.
-    pub(crate) async fn discard(&self, call: &Call, tokens: Vec<CommitToken>) {
+    /// Gives tokens up, all of them whatever becomes of one, and returns the first failure. A tier that cannot be told
+    /// forgets them by itself in time.
+    pub(crate) async fn discard(
+        &self,
+        call: &Call,
+        tokens: Vec<CommitToken>,
+    ) -> Result<(), SlotError> {
+        let mut outcome = Ok(());
         for token in tokens {
-            if let Err(error) = self.turn.discard(call, token).await {
-                tracing::warn!(%error, "the tier could not be told that blocks were left out");
-            }
+            outcome = outcome.and(self.turn.discard(call, token).await);
         }
+        outcome
     }
 
-    pub(crate) async fn on_event(&self, call: &Call, event: TierEvent) -> Result<(), StrataError> {
-        Ok(self.turn.on_event(call, event).await?)
+    pub(crate) async fn on_event(&self, call: &Call, event: TierEvent) -> Result<(), SlotError> {
+        self.turn.on_event(call, event).await
     }
 
-    pub(crate) async fn stats(&self, call: &Call) -> Result<TierStats, StrataError> {
-        Ok(self.turn.stats(call).await?)
+    pub(crate) async fn stats(&self, call: &Call) -> Result<TierStats, SlotError> {
+        self.turn.stats(call).await
     }
 }

@@ -1,4 +1,6 @@
 //! Everything that needs more than one crate, in one binary, because each binary links the database.
 
+mod child;
 mod loader;
+mod swap;
 mod vault;
