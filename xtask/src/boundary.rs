@@ -17,6 +17,7 @@ use crate::plugins::{Sidecar, find_sidecars};
 mod artifact;
 mod graph;
 mod source;
+pub(crate) mod tiers;
 
 pub(crate) use graph::Graph;
 
@@ -220,40 +221,128 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Runs every check; built plugins must be there if `artifacts` is set, and are checked if they are there anyway.
-pub(crate) fn run(checkout: &Checkout, artifacts: bool) -> Result<()> {
-    let graph = Graph::load(checkout)?;
-    let mut violations = graph::check(&graph, ROWS, CONFINED);
-    violations.extend(check_sources(checkout, &graph)?);
-    let plugins = check_plugins(checkout, artifacts, &mut violations)?;
-
-    if violations.is_empty() {
-        say(format_args!(
-            "boundary-check: {} crates and {plugins} built plugins keep the table",
-            graph.members().count()
-        ));
-        return Ok(());
-    }
-    for violation in &violations {
-        say(format_args!("boundary: {violation}"));
-    }
-    bail!("boundary-check found {} violation(s)", violations.len());
+/// What is asked of `boundary-check`.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Options {
+    /// Built plugins must be there.
+    pub(crate) artifacts: bool,
+    /// A tier to remove from a copy first, or the word for all that can be.
+    pub(crate) without: Option<String>,
+    /// Of a removal, only what needs no compiling.
+    pub(crate) edges: bool,
 }
 
-/// Reads every Rust file of the workspace and checks it.
-fn check_sources(checkout: &Checkout, graph: &Graph) -> Result<Vec<Violation>> {
-    let mut sources = Vec::new();
-    for member in graph.members() {
-        for path in files::walk_sources(&member.folder)? {
-            if path.extension().is_some_and(|extension| extension == "rs") {
-                let name = files::relative(checkout.root(), &path);
-                let text = fs::read_to_string(&path)
-                    .with_context(|| format!("cannot read `{}`", path.display()))?;
-                sources.push((name, text));
+impl Options {
+    /// Reads the arguments.
+    pub(crate) fn parse(args: &[String]) -> Result<Self> {
+        let mut options = Self::default();
+        let mut args = args.iter();
+        while let Some(argument) = args.next() {
+            match argument.as_str() {
+                "--artifacts" => options.artifacts = true,
+                "--edges" => options.edges = true,
+                "--without" => {
+                    let tier = args.next().context("`--without` needs a tier, or `both`")?;
+                    options.without = Some(tier.clone());
+                }
+                other => bail!("`boundary-check` does not know `{other}`"),
             }
         }
+        if options.edges && options.without.is_none() {
+            bail!("`--edges` belongs to `--without`");
+        }
+        if options.artifacts && options.without.is_some() {
+            bail!("`--artifacts` is part of `--without`");
+        }
+        Ok(options)
     }
-    Ok(source::check(&sources, KEY_OWNERS, KEY_EXEMPTIONS))
+}
+
+/// Runs every check; built plugins must be there if `artifacts` is set, and are checked if they are there anyway.
+pub(crate) fn run(checkout: &Checkout, artifacts: bool) -> Result<()> {
+    let files = read_files(checkout)?;
+    let rows = read_rows(&files)?;
+    let (crates, mut violations) = check_text(checkout, &files, tiers::removable(&rows))?;
+    let plugins = check_plugins(checkout, artifacts, &mut violations)?;
+    report(
+        &violations,
+        format_args!("{crates} crates and {plugins} built plugins keep the table"),
+    )
+}
+
+/// Runs every check that needs no compiling, after these tiers were removed.
+pub(crate) fn run_without(checkout: &Checkout, removed: &[String]) -> Result<()> {
+    let files = read_files(checkout)?;
+    let (crates, violations) = check_text(checkout, &files, removed)?;
+    report(
+        &violations,
+        format_args!(
+            "{crates} crates keep the table without {}",
+            removed.join(" and ")
+        ),
+    )
+}
+
+fn report(violations: &[Violation], success: fmt::Arguments<'_>) -> Result<()> {
+    for violation in violations {
+        say(format_args!("boundary: {violation}"));
+    }
+    if !violations.is_empty() {
+        bail!("boundary-check found {} violation(s)", violations.len());
+    }
+    say(format_args!("boundary-check: {success}"));
+    Ok(())
+}
+
+/// Checks the graph and every text; nothing outside their folders may name these tiers. Returns the number of crates too.
+fn check_text(
+    checkout: &Checkout,
+    files: &[(String, String)],
+    unnamed: &[String],
+) -> Result<(usize, Vec<Violation>)> {
+    let graph = Graph::load(checkout)?;
+    let mut violations = graph::check(&graph, ROWS, CONFINED);
+    let folders: Vec<String> = graph
+        .members()
+        .map(|member| files::relative(checkout.root(), &member.folder) + "/")
+        .collect();
+    let sources: Vec<(String, String)> = files
+        .iter()
+        .filter(|(path, _)| {
+            files::is_rust(path) && folders.iter().any(|folder| path.starts_with(folder))
+        })
+        .cloned()
+        .collect();
+    violations.extend(source::check(&sources, KEY_OWNERS, KEY_EXEMPTIONS));
+    let members = graph.members().map(|member| member.name.clone());
+    let crates: Vec<String> = members.filter(|name| matches("tier-*", name)).collect();
+    violations.extend(tiers::check_rows(&read_rows(files)?, &crates));
+    violations.extend(tiers::check_names(unnamed, files));
+    Ok((graph.members().count(), violations))
+}
+
+/// Returns the tiers of the registry.
+fn read_rows(files: &[(String, String)]) -> Result<Vec<String>> {
+    let registry = files.iter().find(|(path, _)| path == tiers::REGISTRY);
+    let (_, text) = registry.with_context(|| format!("`{}` is missing", tiers::REGISTRY))?;
+    Ok(tiers::rows(text))
+}
+
+/// Reads every Rust and TOML file of the checkout.
+fn read_files(checkout: &Checkout) -> Result<Vec<(String, String)>> {
+    let mut read = Vec::new();
+    for path in files::walk_sources(checkout.root())? {
+        let ruled = path
+            .extension()
+            .is_some_and(|extension| extension == "rs" || extension == "toml");
+        if ruled {
+            let name = files::relative(checkout.root(), &path);
+            let bytes =
+                fs::read(&path).with_context(|| format!("cannot read `{}`", path.display()))?;
+            read.push((name, String::from_utf8_lossy(&bytes).into_owned()));
+        }
+    }
+    Ok(read)
 }
 
 /// Checks the libraries in the plugin folder and returns how many there are.
@@ -302,7 +391,7 @@ fn matches(pattern: &str, name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{ROWS, matches};
+    use super::{Options, ROWS, matches};
 
     #[test]
     fn patterns_match_by_prefix() {
@@ -310,6 +399,23 @@ mod tests {
         assert!(matches("lance-*", "lance-core"));
         assert!(!matches("lance", "lancedb"));
         assert!(!matches("tier-*", "tier"));
+    }
+
+    #[test]
+    fn options_that_do_not_go_together_are_refused() {
+        let parse = |text: &str| {
+            let args: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
+            Options::parse(&args)
+        };
+        assert_eq!(parse("").expect("none"), Options::default());
+        let options = parse("--without tier-x --edges").expect("a removal");
+        assert_eq!(
+            (options.without.as_deref(), options.edges),
+            (Some("tier-x"), true)
+        );
+        for wrong in ["--without", "--edges", "--what", "--without x --artifacts"] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

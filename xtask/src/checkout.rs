@@ -12,6 +12,8 @@ use anyhow::{Context as _, Result, bail};
 #[derive(Debug, Clone)]
 pub(crate) struct Checkout {
     root: PathBuf,
+    /// Where cargo puts what it compiles, if neither cargo nor the environment decides.
+    target: Option<PathBuf>,
 }
 
 impl Checkout {
@@ -38,7 +40,20 @@ impl Checkout {
         }
         Ok(Self {
             root: root.to_path_buf(),
+            target: None,
         })
+    }
+
+    /// Returns this checkout with another one's target folder, so that dependencies are not compiled again.
+    ///
+    /// Only for a copy that is built while the other one is not: programs have one name there.
+    pub(crate) fn sharing_target_of(self, other: &Self) -> Self {
+        let target = std::env::var_os("CARGO_TARGET_DIR")
+            .map_or_else(|| other.root.join("target"), PathBuf::from);
+        Self {
+            target: Some(target),
+            ..self
+        }
     }
 
     /// Returns the root folder.
@@ -66,6 +81,9 @@ impl Checkout {
         let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut command = Command::new(program);
         command.current_dir(&self.root).stdin(Stdio::null());
+        if let Some(target) = &self.target {
+            command.env("CARGO_TARGET_DIR", target);
+        }
         // `cargo run` describes xtask in these. Some build scripts declare them as inputs and would rebuild their crate
         // each time the outer package changes.
         for (name, _) in std::env::vars_os() {

@@ -134,6 +134,13 @@ pub(crate) fn walk_sources(root: &Path) -> Result<Vec<PathBuf>> {
     })
 }
 
+/// Returns every file of a checkout, hidden ones included: all but build output.
+pub(crate) fn walk_checkout(root: &Path) -> Result<Vec<PathBuf>> {
+    walk_into(root, |folder| {
+        folder.file_name().is_none_or(|name| name != "target")
+    })
+}
+
 fn walk_into(root: &Path, enters: impl Fn(&Path) -> bool) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut pending = vec![root.to_path_buf()];
@@ -160,6 +167,13 @@ fn walk_into(root: &Path, enters: impl Fn(&Path) -> bool) -> Result<Vec<PathBuf>
     }
     found.sort();
     Ok(found)
+}
+
+/// Returns whether a file holds Rust, by its name.
+pub(crate) fn is_rust(path: &str) -> bool {
+    Path::new(path)
+        .extension()
+        .is_some_and(|extension| extension == "rs")
 }
 
 /// Returns `path` relative to `root` with forward slashes, the form used in tables and messages.

@@ -13,11 +13,14 @@ mod boundary;
 mod checkout;
 mod ci;
 mod files;
+mod git;
 mod launch;
 mod lexer;
 mod output;
 mod plugins;
+mod removal;
 mod setup;
+mod steps;
 mod tidy;
 mod unused;
 
@@ -29,6 +32,8 @@ usage: cargo xtask <verb> [options]
   test [ARGS]                               run the tests (arguments as for `cargo test`)
   build-plugins [--test-plugins]            build the tiers into target/plugins
   boundary-check [--artifacts]              check who uses whom, and the built plugins
+                 --without TIER|both        remove tiers from a copy, and build and test what remains
+                           [--edges]        only the checks that compile nothing, as in `ci`
   tidy [--bless]                            check the house rules; `--bless` renews the border's hash
   unused                                    find dependencies that no code names
   ci                                        everything that must hold before a change lands
@@ -72,7 +77,14 @@ fn dispatch(
         "demo" => launch::demo(checkout, args)?,
         "test" => launch::test(checkout, args)?,
         "bench" | "eval" => launch::measure(checkout, verb, args)?,
-        "build-plugins" | "boundary-check" | "tidy" | "unused" | "ci" => {
+        "boundary-check" => match boundary::Options::parse(args) {
+            Ok(options) => match &options.without {
+                Some(without) => removal::run(checkout, without, options.edges)?,
+                None => boundary::run(checkout, options.artifacts)?,
+            },
+            Err(error) => return Ok(Err(Usage(error.to_string()))),
+        },
+        "build-plugins" | "tidy" | "unused" | "ci" => {
             return flagged(checkout, verb, args);
         }
         "" => return Ok(Err(Usage("a verb is missing".to_owned()))),
@@ -89,7 +101,6 @@ fn flagged(
 ) -> Result<std::result::Result<(), Usage>> {
     let known = match verb {
         "build-plugins" => "--test-plugins",
-        "boundary-check" => "--artifacts",
         "tidy" => "--bless",
         _ => "",
     };
@@ -99,7 +110,6 @@ fn flagged(
     let flag = !args.is_empty();
     match verb {
         "build-plugins" => plugins::build(checkout, flag)?,
-        "boundary-check" => boundary::run(checkout, flag)?,
         "tidy" => tidy::run(checkout, flag)?,
         "unused" => unused::run(checkout)?,
         "ci" => ci::run_all(checkout)?,

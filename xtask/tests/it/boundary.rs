@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Output;
 
-use crate::workspace::{Workspace, inherited, path_dependency};
+use crate::workspace::{PLANTED, Workspace, inherited, path_dependency};
 
 /// Asserts that the check failed and that one finding holds each of `parts`, and returns the whole report.
 #[track_caller]
@@ -26,12 +26,13 @@ fn check_finding(output: &Output, parts: &[&str]) -> String {
 fn tier_that_uses_a_tier() {
     let workspace = Workspace::copy();
     let tier = workspace.root().join("tier-v3");
-    workspace.depend("tier-v2", "dependencies", "tier-v3", path_dependency(&tier));
+    workspace.plant_tier(PLANTED);
+    workspace.depend(PLANTED, "dependencies", "tier-v3", path_dependency(&tier));
     check_finding(
         &workspace.xtask(&["boundary-check"]),
         &[
-            "tier-v2 -> tier-v3\n",
-            "tier-v2/Cargo.toml has this dependency",
+            &format!("{PLANTED} -> tier-v3\n"),
+            &format!("{PLANTED}/Cargo.toml has this dependency"),
             "reason: a tier sees the world through memory-core alone",
         ],
     );
@@ -40,12 +41,12 @@ fn tier_that_uses_a_tier() {
 #[test]
 fn tier_that_uses_the_substrate() {
     let workspace = Workspace::copy();
-    workspace.depend("tier-v1", "dependencies", "memory-substrate", inherited());
+    workspace.depend("tier-v3", "dependencies", "memory-substrate", inherited());
     let output = workspace.xtask(&["boundary-check"]);
     check_finding(
         &output,
         &[
-            "tier-v1 -> memory-substrate\n",
+            "tier-v3 -> memory-substrate\n",
             "reason: a tier sees the world through memory-core alone",
         ],
     );
@@ -53,7 +54,7 @@ fn tier_that_uses_the_substrate() {
     check_finding(
         &output,
         &[
-            "tier-v1 -> memory-substrate -> lancedb ",
+            "tier-v3 -> memory-substrate -> lancedb ",
             "reason: storage lives in memory-substrate",
         ],
     );
@@ -96,8 +97,8 @@ fn runtime_deep_in_a_tiers_graph() {
     check_finding(
         &workspace.xtask(&["boundary-check"]),
         &[
-            "tier-v1 -> memory-core -> outer-helper 0.4.2 -> inner-helper 0.4.2 -> tokio 1.",
-            "tier-v1 must not reach `tokio`",
+            "tier-v3 -> memory-core -> outer-helper 0.4.2 -> inner-helper 0.4.2 -> tokio 1.",
+            "tier-v3 must not reach `tokio`",
             "reason: a second runtime inside a plugin has no reactor",
         ],
     );
@@ -188,6 +189,20 @@ fn crate_without_a_row() {
     check_finding(
         &workspace.xtask(&["boundary-check"]),
         &["`tier`", "without a row in the crate table"],
+    );
+}
+
+#[test]
+fn tier_without_a_row() {
+    let workspace = Workspace::copy();
+    workspace.plant_tier(PLANTED);
+    check_finding(
+        &workspace.xtask(&["boundary-check"]),
+        &[
+            &format!("`{PLANTED}`\n"),
+            "is a tier without a row in `memory-core/src/predicates/registry.rs`",
+            "reason: a tier is removed by deleting its folder and its row",
+        ],
     );
 }
 

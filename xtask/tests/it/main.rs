@@ -5,5 +5,7 @@
 
 /// Planted breaches of the crate table.
 mod boundary;
+/// Tiers removed from a copy.
+mod removal;
 /// The copy of the workspace.
 mod workspace;

@@ -6,6 +6,12 @@ use std::process::{Command, Output};
 
 use toml_edit::{DocumentMut, InlineTable, Item, Value};
 
+/// Where the rows of tiers stand.
+pub(crate) const REGISTRY: &str = "memory-core/src/predicates/registry.rs";
+
+/// A tier that the workspace will never have; put together, so that no text of these tests names it.
+pub(crate) const PLANTED: &str = concat!("tier-", "planted");
+
 /// A copy of the workspace in a temporary folder.
 pub(crate) struct Workspace {
     folder: tempfile::TempDir,
@@ -50,6 +56,40 @@ impl Workspace {
         );
         fs::write(folder.join("Cargo.toml"), manifest).expect("write the outsider");
         folder
+    }
+
+    /// Adds a tier that nothing knows of.
+    pub(crate) fn plant_tier(&self, name: &str) {
+        let folder = self.root().join(name);
+        fs::create_dir_all(folder.join("src")).expect("create the tier");
+        fs::write(folder.join("src/lib.rs"), "//! Nothing.\n").expect("write the tier");
+        let manifest = format!(
+            "[package]\nname = \"{name}\"\nedition = \"2024\"\n\n[dependencies]\nmemory-core.workspace = true\n"
+        );
+        fs::write(folder.join("Cargo.toml"), manifest).expect("write the tier");
+    }
+
+    /// Adds the row of a tier to the registry.
+    pub(crate) fn plant_row(&self, name: &str) {
+        let path = self.root().join(REGISTRY);
+        let text = fs::read_to_string(&path).expect("read");
+        let row =
+            format!("    TierRow {{ tier: Tier::V1, plugin: \"{name}\", reads_pages: false }},\n");
+        let (before, after) = text.split_once("    TierRow {").expect("a row");
+        let text = format!("{before}{row}    TierRow {{{after}");
+        fs::write(path, text).expect("write");
+    }
+
+    /// Makes a repository of the copy, as it is now.
+    pub(crate) fn track(&self) {
+        for arguments in [&["init", "--quiet"][..], &["add", "--all"]] {
+            let status = Command::new("git")
+                .arg("-C")
+                .arg(self.root())
+                .args(arguments)
+                .status();
+            assert!(status.expect("git runs").success());
+        }
     }
 
     /// Adds an entry to a dependency table of a crate's manifest.
