@@ -14,6 +14,7 @@ use crate::output::{note, say};
 mod abi;
 mod documents;
 mod manifests;
+mod release;
 mod sources;
 
 /// A file of the checkout that a person wrote.
@@ -84,7 +85,10 @@ pub(crate) fn run(checkout: &Checkout, bless: bool) -> Result<()> {
         abi::bless(checkout, &load(checkout)?)?;
     }
     let files = load(checkout)?;
-    let findings = check(&files);
+    let mut findings = check(&files);
+    let (released, compared) = release::check(checkout)?;
+    findings.extend(released);
+    note(format_args!("tidy: {compared}"));
     for finding in &findings {
         say(format_args!("tidy: {finding}"));
     }
