@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use anyhow::{Context as _, Result, bail};
-use cargo_metadata::{Message, Metadata, MetadataCommand, Package};
+use cargo_metadata::{Artifact, Message, Metadata, MetadataCommand, Package};
 use toml_edit::DocumentMut;
 
 use crate::checkout::{Checkout, describe};
@@ -58,14 +58,23 @@ pub(crate) fn build(checkout: &Checkout, test_plugins: bool) -> Result<()> {
     for manifest in test_plugin_manifests(checkout)? {
         known.insert(test_folder.join(sidecar::file_name(&package_name(&manifest)?)));
         if test_plugins {
-            build_test_plugin(checkout, &manifest)?;
+            build_test_plugin(checkout, &manifest, &[])?;
         }
     }
     for variant in variants::read(&checkout.root().join("tests/plugins/variants.toml"))? {
+        known.insert(test_folder.join("hosts").join(&variant.name));
         known.insert(test_folder.join(sidecar::file_name(&variant.name)));
         if test_plugins {
             variant.check(checkout)?;
-            build_test_plugin(checkout, &variants::lay_out(checkout, &variant)?)?;
+            let laid = variants::lay_out(checkout, &variant)?;
+            build_test_plugin(checkout, &laid.plugin, &variant.features)?;
+            if let Some(host) = &laid.host {
+                build_test_host(
+                    checkout,
+                    host,
+                    &test_folder.join("hosts").join(&variant.name),
+                )?;
+            }
         }
     }
 
@@ -114,7 +123,7 @@ fn test_plugin_manifests(checkout: &Checkout) -> Result<Vec<PathBuf>> {
 }
 
 /// Builds one standalone test plugin with the versions that the workspace has locked.
-fn build_test_plugin(checkout: &Checkout, manifest: &Path) -> Result<()> {
+fn build_test_plugin(checkout: &Checkout, manifest: &Path, features: &[String]) -> Result<()> {
     let lock = manifest.with_file_name("Cargo.lock");
     seed_lock(&checkout.root().join("Cargo.lock"), &lock)?;
     let metadata = shallow_metadata(checkout, manifest)?;
@@ -122,10 +131,40 @@ fn build_test_plugin(checkout: &Checkout, manifest: &Path) -> Result<()> {
     let package =
         package.with_context(|| format!("`{}` describes no package", manifest.display()))?;
     note(format_args!("plugins: building {} for tests", package.name));
-    let arguments = ["--manifest-path".to_owned(), manifest.display().to_string()];
+    let mut arguments = vec!["--manifest-path".to_owned(), manifest.display().to_string()];
+    if !features.is_empty() {
+        arguments.extend(["--features".to_owned(), features.join(",")]);
+    }
     let built = cargo_build(checkout, &arguments)?;
     let abi = locked_version(&lock, "memory-core")?;
     install(&checkout.test_plugins(), package, &built, &abi)
+}
+
+/// Builds the host program of a variant and puts it into its place.
+///
+/// It has the profile and the versions of the variant's plugin, so the border and all below it are compiled once for both.
+fn build_test_host(checkout: &Checkout, manifest: &Path, place: &Path) -> Result<()> {
+    seed_lock(
+        &checkout.root().join("Cargo.lock"),
+        &manifest.with_file_name("Cargo.lock"),
+    )?;
+    note(format_args!(
+        "plugins: building host {} for tests",
+        package_name(manifest)?
+    ));
+    let arguments = ["--manifest-path".to_owned(), manifest.display().to_string()];
+    let artifacts = artifacts(checkout, "--bins", &arguments)?;
+    let program = artifacts
+        .iter()
+        .find_map(|artifact| artifact.executable.as_ref());
+    let program = program.with_context(|| format!("`{}` builds no program", manifest.display()))?;
+    let folder = place.parent().context("a program lies in a folder")?;
+    fs::create_dir_all(folder).with_context(|| format!("cannot make `{}`", folder.display()))?;
+    // Copied aside and renamed: a running program cannot be written to.
+    let part = files::part_path(place);
+    fs::copy(program, &part)
+        .and_then(|_| fs::rename(&part, place))
+        .with_context(|| format!("cannot write `{}`", place.display()))
 }
 
 /// Returns the name that a manifest gives its package.
@@ -207,12 +246,29 @@ struct Built {
 
 /// Builds under the `plugin` profile and returns the dynamic libraries, new or up to date.
 fn cargo_build(checkout: &Checkout, arguments: &[String]) -> Result<Vec<Built>> {
+    let library = |artifact: Artifact| {
+        let library = artifact
+            .filenames
+            .iter()
+            .find(|name| name.as_str().ends_with(std::env::consts::DLL_SUFFIX))
+            .filter(|_| artifact.target.is_cdylib())?;
+        Some(Built {
+            package: artifact.manifest_path.as_str().to_owned(),
+            library: library.as_std_path().to_path_buf(),
+        })
+    };
+    let artifacts = artifacts(checkout, "--lib", arguments)?;
+    Ok(artifacts.into_iter().filter_map(library).collect())
+}
+
+/// Builds one kind of target under the `plugin` profile and returns everything that cargo reports.
+fn artifacts(checkout: &Checkout, kind: &str, arguments: &[String]) -> Result<Vec<Artifact>> {
     let mut command = checkout.cargo();
     command.args([
         "build",
         "--profile",
         "plugin",
-        "--lib",
+        kind,
         "--message-format",
         "json-render-diagnostics",
     ]);
@@ -231,21 +287,9 @@ fn cargo_build(checkout: &Checkout, arguments: &[String]) -> Result<Vec<Built>> 
         .context("standard output was asked for as a pipe")?;
     let mut built = Vec::new();
     for message in Message::parse_stream(BufReader::new(output)) {
-        let Message::CompilerArtifact(artifact) =
-            message.with_context(|| format!("cannot read the output of `{line}`"))?
-        else {
-            continue;
-        };
-        let library = artifact
-            .filenames
-            .iter()
-            .find(|name| name.as_str().ends_with(std::env::consts::DLL_SUFFIX))
-            .filter(|_| artifact.target.is_cdylib());
-        if let Some(library) = library {
-            built.push(Built {
-                package: artifact.manifest_path.as_str().to_owned(),
-                library: library.as_std_path().to_path_buf(),
-            });
+        let message = message.with_context(|| format!("cannot read the output of `{line}`"))?;
+        if let Message::CompilerArtifact(artifact) = message {
+            built.push(artifact);
         }
     }
     let status = child
@@ -303,7 +347,7 @@ fn prune(checkout: &Checkout, known: &BTreeSet<PathBuf>) -> Result<()> {
         }
     }
     for path in files::walk(&folder)? {
-        if !wanted.contains(&path) {
+        if !wanted.contains(&path) && !known.contains(&path) {
             note(format_args!(
                 "plugins: removing `{}`, which no crate makes any more",
                 path.display()

@@ -2,5 +2,6 @@
 
 mod child;
 mod loader;
+mod minors;
 mod swap;
 mod vault;

@@ -1,8 +1,8 @@
-//! Plugins that a host must judge by their border: a test plugin built against a changed copy of `memory-core`.
+//! Plugins that a host must judge by their border, and hosts of another border: built against a changed copy of it.
 //!
 //! A version or layout that differs cannot be faked in a manifest, because the loader looks into the library. So the
-//! border itself is copied, changed in the named places, and built for real. What is changed is listed beside the test
-//! plugins; here is only how.
+//! border itself is copied, changed in the named places, and built for real: a test plugin, and a host where a newer host
+//! has to be tried. What is changed is listed beside the test plugins; here is only how.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -23,13 +23,17 @@ pub(super) struct Variant {
     base: String,
     /// The version that `memory-core` claims, where it is not its own.
     version: Option<String>,
+    /// Features of the test plugin that use what was added.
+    pub(super) features: Vec<String>,
+    /// The test host that is built as well.
+    host: Option<String>,
     replacements: Vec<Replacement>,
 }
 
 /// One change of a source file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Replacement {
-    /// The path inside `memory-core`.
+    /// The path from the root.
     file: String,
     from: String,
     to: String,
@@ -64,6 +68,14 @@ fn parse(text: &str) -> Result<Vec<Variant>> {
                     .get("version")
                     .and_then(Item::as_str)
                     .map(str::to_owned),
+                features: table
+                    .get("features")
+                    .and_then(Item::as_array)
+                    .into_iter()
+                    .flatten()
+                    .filter_map(|feature| feature.as_str().map(str::to_owned))
+                    .collect(),
+                host: table.get("host").and_then(Item::as_str).map(str::to_owned),
                 replacements: replacements
                     .collect::<Result<_>>()
                     .with_context(|| format!("variant `{name}`"))?,
@@ -86,20 +98,28 @@ fn text_of(table: &Table, key: &str) -> Result<String> {
         .to_owned())
 }
 
-/// Lays the changed copy out under `target/plugin-variants` and returns the plugin's manifest.
+/// Where the crates to build lie in a copy.
+pub(super) struct LaidOut {
+    /// The plugin's manifest.
+    pub(super) plugin: PathBuf,
+    /// The host's manifest, where there is one.
+    pub(super) host: Option<PathBuf>,
+}
+
+/// Lays the changed copy out under `target/plugin-variants`.
 ///
-/// The copy keeps the places of the original, so that the plugin's path to `memory-core` holds. Files that are equal
-/// already are left alone, so that cargo sees nothing to do.
-pub(super) fn lay_out(checkout: &Checkout, variant: &Variant) -> Result<PathBuf> {
+/// The copy keeps the places of the original, so that the paths between the crates hold. Files that are equal already are
+/// left alone, so that cargo sees nothing to do.
+pub(super) fn lay_out(checkout: &Checkout, variant: &Variant) -> Result<LaidOut> {
     let root = checkout
         .root()
         .join("target")
         .join("plugin-variants")
         .join(&variant.name);
-    let plugin = Path::new("tests").join("plugins").join(&variant.base);
+    let plugin = variant.plugin();
     let mut wanted = BTreeSet::new();
-    for folder in [Path::new("memory-core"), &plugin] {
-        for path in files::walk_sources(&checkout.root().join(folder))? {
+    for folder in variant.folders() {
+        for path in files::walk_sources(&checkout.root().join(&folder))? {
             // The copy has versions of its own, so it gets a lock file of its own.
             if path.file_name().is_some_and(|name| name == "Cargo.lock") {
                 continue;
@@ -116,7 +136,8 @@ pub(super) fn lay_out(checkout: &Checkout, variant: &Variant) -> Result<PathBuf>
         }
     }
     let workspace = root.join("Cargo.toml");
-    files::write_atomic(&workspace, workspace_manifest(checkout)?.as_bytes())?;
+    let manifest = workspace_manifest(checkout, &variant.members())?;
+    files::write_atomic(&workspace, manifest.as_bytes())?;
     wanted.insert(workspace);
     for path in files::walk(&root)? {
         let is_lock = path.file_name().is_some_and(|name| name == "Cargo.lock");
@@ -125,21 +146,53 @@ pub(super) fn lay_out(checkout: &Checkout, variant: &Variant) -> Result<PathBuf>
                 .with_context(|| format!("cannot remove `{}`", path.display()))?;
         }
     }
-    Ok(root.join(plugin).join("Cargo.toml"))
+    let host = variant.host_folder();
+    Ok(LaidOut {
+        plugin: root.join(plugin).join("Cargo.toml"),
+        host: host.map(|host| root.join(host).join("Cargo.toml")),
+    })
 }
 
-/// Returns the root manifest with `memory-core` as the only member: it inherits its keys and versions from there.
-fn workspace_manifest(checkout: &Checkout) -> Result<String> {
+/// Returns the root manifest with only the copied members: they inherit their keys and versions from there.
+fn workspace_manifest(checkout: &Checkout, members: &[&str]) -> Result<String> {
     let mut manifest = super::read_toml(&checkout.root().join("Cargo.toml"))?;
     let workspace = manifest.get_mut("workspace").and_then(Item::as_table_mut);
     let workspace = workspace.context("the root manifest has no `[workspace]`")?;
-    workspace.insert("members", value(Array::from_iter(["memory-core"])));
+    workspace.insert("members", value(members.iter().copied().collect::<Array>()));
     workspace.remove("exclude");
     workspace.remove("default-members");
     Ok(manifest.to_string())
 }
 
 impl Variant {
+    /// The members of the workspace that are copied.
+    fn members(&self) -> Vec<&'static str> {
+        match self.host {
+            Some(_) => vec!["memory-core", "plugin-host"],
+            None => vec!["memory-core"],
+        }
+    }
+
+    /// The folder of the plugin.
+    fn plugin(&self) -> PathBuf {
+        Path::new("tests").join("plugins").join(&self.base)
+    }
+
+    /// The folder of the host, where there is one.
+    fn host_folder(&self) -> Option<PathBuf> {
+        let host = self.host.as_ref()?;
+        Some(Path::new("tests").join("hosts").join(host))
+    }
+
+    /// Every folder that is copied.
+    fn folders(&self) -> Vec<PathBuf> {
+        let members = self.members().into_iter().map(PathBuf::from);
+        members
+            .chain([self.plugin()])
+            .chain(self.host_folder())
+            .collect()
+    }
+
     /// Returns a file's content as this variant wants it.
     fn change(&self, inside: &Path, plugin: &Path, bytes: Vec<u8>) -> Result<Vec<u8>> {
         let edited = if inside == plugin.join("Cargo.toml") {
@@ -152,7 +205,7 @@ impl Variant {
         };
         let mut bytes = edited.transpose()?.unwrap_or(bytes);
         for replacement in &self.replacements {
-            if inside == Path::new("memory-core").join(&replacement.file) {
+            if inside == Path::new(&replacement.file) {
                 bytes = self.replace(replacement, &bytes)?;
             }
         }
@@ -167,7 +220,7 @@ impl Variant {
                 .replacen(&replacement.from, &replacement.to, 1)
                 .into_bytes()),
             count => bail!(
-                "variant `{}`: its text for `memory-core/{}` occurs {count} times instead of once; \
+                "variant `{}`: its text for `{}` occurs {count} times instead of once; \
                  bring tests/plugins/variants.toml up to date",
                 self.name,
                 replacement.file
@@ -175,29 +228,28 @@ impl Variant {
         }
     }
 
-    /// Fails if a replacement names a file that is not there, which would otherwise build an unchanged border.
+    /// Fails if it names a file that is not copied, which would otherwise build an unchanged border.
     pub(super) fn check(&self, checkout: &Checkout) -> Result<()> {
+        let crates = self.folders();
         for replacement in &self.replacements {
-            let path = checkout.root().join("memory-core").join(&replacement.file);
-            if !path.is_file() {
+            let file = Path::new(&replacement.file);
+            let copied = crates.iter().any(|folder| file.starts_with(folder));
+            if !copied || !checkout.root().join(file).is_file() {
                 bail!(
-                    "variant `{}`: there is no `memory-core/{}`",
+                    "variant `{}`: there is no `{}` in what it copies",
                     self.name,
                     replacement.file
                 );
             }
         }
-        let base = checkout
-            .root()
-            .join("tests/plugins")
-            .join(&self.base)
-            .join("Cargo.toml");
-        if !base.is_file() {
-            bail!(
-                "variant `{}`: there is no test plugin `{}`",
-                self.name,
-                self.base
-            );
+        for folder in crates {
+            if !checkout.root().join(&folder).join("Cargo.toml").is_file() {
+                bail!(
+                    "variant `{}`: there is no crate `{}`",
+                    self.name,
+                    folder.display()
+                );
+            }
         }
         Ok(())
     }
@@ -220,7 +272,7 @@ mod tests {
     use crate::checkout::Checkout;
 
     const LIST: &str = "[[variant]]\nname = \"newer\"\nbase = \"probe\"\nversion = \"2.0.0\"\n\n\
-                        [[variant.replace]]\nfile = \"src/lib.rs\"\nfrom = \"f32\"\nto = \"f64\"\n";
+                        [[variant.replace]]\nfile = \"memory-core/src/lib.rs\"\nfrom = \"f32\"\nto = \"f64\"\n";
 
     fn write(root: &Path, file: &str, text: &str) {
         let path = root.join(file);
@@ -257,10 +309,11 @@ mod tests {
         variant
             .check(&checkout)
             .expect("everything it names is there");
-        let manifest = lay_out(&checkout, variant).expect("laid out");
+        let laid = lay_out(&checkout, variant).expect("laid out");
         let root = folder.path().join("target/plugin-variants/newer");
         let read = |file: &str| fs::read_to_string(root.join(file)).expect("read");
-        assert_eq!(manifest, root.join("tests/plugins/probe/Cargo.toml"));
+        assert_eq!(laid.plugin, root.join("tests/plugins/probe/Cargo.toml"));
+        assert_eq!(laid.host, None);
         assert!(read("tests/plugins/probe/Cargo.toml").contains("name = \"newer\""));
         assert!(read("memory-core/Cargo.toml").contains("version = \"2.0.0\""));
         assert_eq!(read("memory-core/src/lib.rs"), "score: f64");
@@ -279,16 +332,40 @@ mod tests {
     }
 
     #[test]
+    fn a_host_is_copied_with_the_loader() {
+        let (folder, checkout) = checkout("score: f32");
+        let list = LIST.replace("base =", "host = \"small\"\nfeatures = [\"more\"]\nbase =");
+        let variant = &parse(&list).expect("a list")[0];
+        assert_eq!(variant.features, ["more"]);
+        let error = variant.check(&checkout).expect_err("no loader");
+        assert!(error.to_string().contains("plugin-host"), "{error}");
+        write(folder.path(), "plugin-host/Cargo.toml", "");
+        write(folder.path(), "tests/hosts/small/Cargo.toml", "");
+        write(folder.path(), "tests/hosts/other/Cargo.toml", "");
+        variant.check(&checkout).expect("all is there");
+        let laid = lay_out(&checkout, variant).expect("laid out");
+        let root = folder.path().join("target/plugin-variants/newer");
+        assert_eq!(laid.host, Some(root.join("tests/hosts/small/Cargo.toml")));
+        assert!(root.join("plugin-host/Cargo.toml").is_file());
+        assert!(!root.join("tests/hosts/other").exists());
+        let manifest = fs::read_to_string(root.join("Cargo.toml")).expect("read");
+        assert!(manifest.contains("\"plugin-host\""), "{manifest}");
+    }
+
+    #[test]
     fn replacement_must_match_once_and_its_file_exist() {
         let variant = &parse(LIST).expect("a list")[0];
         for (source, count) in [("score: i64", "0 times"), ("f32 f32", "2 times")] {
             let (_folder, checkout) = checkout(source);
-            let error = lay_out(&checkout, variant).expect_err("no single match");
+            let error = lay_out(&checkout, variant).err().expect("no single match");
             assert!(error.to_string().contains(count), "{error}");
         }
         let (_folder, checkout) = checkout("f32");
-        let elsewhere = &parse(&LIST.replace("src/lib.rs", "src/abi.rs")).expect("a list")[0];
-        assert!(elsewhere.check(&checkout).is_err());
+        for path in ["memory-core/src/abi.rs", "Cargo.toml"] {
+            let list = LIST.replace("memory-core/src/lib.rs", path);
+            let elsewhere = &parse(&list).expect("a list")[0];
+            assert!(elsewhere.check(&checkout).is_err(), "{path}");
+        }
         assert!(parse("[[variant]]\nname = \"x\"\n").is_err());
     }
 }

@@ -195,10 +195,29 @@ impl Probe {
         }
         lines
     }
+
+    /// Asks the method that the next minor version of the border has, where the plugin is built for that.
+    #[cfg(feature = "newer")]
+    async fn ask_newer(&self, call: &Call) -> String {
+        match &self.services.messages {
+            Some(messages) => show("messages.total", messages.total(call).await),
+            None => "messages: not offered".to_owned(),
+        }
+    }
+
+    #[cfg(not(feature = "newer"))]
+    async fn ask_newer(&self, _call: &Call) -> String {
+        "messages.total: not in this border".to_owned()
+    }
 }
 
 #[async_trait]
 impl MemoryTier for Probe {
+    #[cfg(feature = "newer")]
+    async fn prepare(&self, call: &Call) -> Result<String, TierError> {
+        Ok(format!("prepared {}", call.scope().conversation))
+    }
+
     fn manifest() -> TierManifest {
         TierManifest {
             id: "probe".to_owned(),
@@ -245,6 +264,7 @@ impl MemoryTier for Probe {
         let mut lines = vec![format!("label: {}", self.config.label)];
         match request.user_message.as_str() {
             "echo" => lines.extend(self.ask_everything(call, &request).await),
+            "newer" => lines.push(self.ask_newer(call).await),
             "panic" => panic!("told to panic in begin_turn"),
             "panic after await" => {
                 call.yield_now().await;
