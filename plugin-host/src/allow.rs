@@ -1,14 +1,20 @@
 //! The list of libraries that an operator trusts: `plugins.allow.toml`.
 //!
-//! A loaded plugin has every right the host has, so a library is only loaded when its hash is on this list. The list
-//! never stands beside the plugins, where whoever may write one may write the other. It is integrity, not a sandbox.
+//! A loaded plugin has every right the host has, so a library is only loaded when its hash is on this list, or when its
+//! manifest is signed with a key that is. The list never stands beside the plugins, where whoever may write one may write
+//! the other. It is integrity, not a sandbox.
 
 use std::path::Path;
 
-use toml_edit::{ArrayOfTables, DocumentMut, Item, Table, value};
+use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, Table, value};
 
 use crate::error::LoadError;
+use crate::files::{self, FileFault};
 use crate::sidecar::is_sha256;
+use crate::signature::PublicKey;
+
+/// Bytes an allow file may have: some ten thousand entries.
+const FILE_LIMIT: u64 = 1 << 20;
 
 /// One trusted library.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,21 +27,56 @@ pub struct AllowEntry {
     pub note: String,
 }
 
-/// The trusted libraries.
+/// One trusted key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TrustedKey {
+    /// What the operator calls it.
+    pub id: String,
+    /// The key.
+    pub ed25519: PublicKey,
+    /// Why it is trusted, for the reader.
+    pub note: String,
+    /// The plugins whose manifests it may sign; `None` for all of them.
+    pub plugins: Option<Vec<String>>,
+}
+
+impl TrustedKey {
+    /// Returns whether it is trusted for a plugin.
+    pub fn may_sign(&self, plugin: &str) -> bool {
+        let named = |plugins: &Vec<String>| plugins.iter().any(|named| named == plugin);
+        self.plugins.as_ref().is_none_or(named)
+    }
+}
+
+/// The trusted libraries and keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AllowList {
     entries: Vec<AllowEntry>,
+    keys: Vec<TrustedKey>,
 }
 
 impl AllowList {
     /// Reads a list; a missing file is an empty one.
     pub fn read(path: &Path) -> Result<Self, LoadError> {
         let file = path.display().to_string();
-        match std::fs::read_to_string(path) {
-            Ok(text) => Self::parse(&file, &text),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Self::default()),
-            Err(source) => Err(LoadError::ReadAllowList { file, source }),
-        }
+        let wrong = |reason: String| LoadError::AllowList {
+            file: file.clone(),
+            reason,
+        };
+        let bytes = match files::read(path, FILE_LIMIT) {
+            Ok(bytes) => bytes,
+            Err(FileFault::Io(error)) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Ok(Self::default());
+            }
+            Err(fault) => {
+                return Err(match fault.reason(FILE_LIMIT) {
+                    Ok(reason) => wrong(reason),
+                    Err(source) => LoadError::ReadAllowList { file, source },
+                });
+            }
+        };
+        let text = String::from_utf8(bytes).map_err(|_| wrong("not UTF-8".to_owned()))?;
+        Self::parse(&file, &text)
     }
 
     /// Parses the text of a list; `file` is its name for messages.
@@ -50,34 +91,31 @@ impl AllowList {
                 error.message().lines().next().unwrap_or_default()
             ))
         })?;
-        if let Some((key, _)) = document.iter().find(|(key, _)| *key != "allow") {
+        if let Some((key, _)) = document
+            .iter()
+            .find(|(key, _)| !matches!(*key, "allow" | "key"))
+        {
             return Err(wrong(format!("unknown key `{key}`")));
         }
-        let Some(tables) = document.get("allow") else {
-            return Ok(Self::default());
+        let tables = |name: &str| match document.get(name) {
+            None => Ok(Vec::new()),
+            Some(item) => match item.as_array_of_tables() {
+                Some(tables) => Ok(tables.iter().enumerate().collect()),
+                None => Err(wrong(format!("`{name}` must be tables `[[{name}]]`"))),
+            },
         };
-        let tables = tables
-            .as_array_of_tables()
-            .ok_or_else(|| wrong("`allow` must be tables `[[allow]]`".to_owned()))?;
-        let mut entries = Vec::new();
-        for (index, table) in tables.iter().enumerate() {
-            let text = |key: &str| table.get(key).and_then(Item::as_str).map(str::to_owned);
-            let missing = |key: &str| wrong(format!("entry {}: missing key `{key}`", index + 1));
-            let sha256 = text("sha256").ok_or_else(|| missing("sha256"))?;
-            if !is_sha256(&sha256) {
-                return Err(wrong(format!(
-                    "entry {}: `sha256` must be 64 lower-case hexadecimal digits",
-                    index + 1
-                )));
-            }
-            let id = text("id").ok_or_else(|| missing("id"))?;
-            entries.push(AllowEntry {
-                id,
-                sha256,
-                note: text("note").unwrap_or_default(),
-            });
+        let mut list = Self::default();
+        for (index, table) in tables("allow")? {
+            let entry = AllowEntry::parse(table);
+            list.entries
+                .push(entry.map_err(|reason| wrong(format!("entry {}: {reason}", index + 1)))?);
         }
-        Ok(Self { entries })
+        for (index, table) in tables("key")? {
+            let key = TrustedKey::parse(table);
+            list.keys
+                .push(key.map_err(|reason| wrong(format!("key {}: {reason}", index + 1)))?);
+        }
+        Ok(list)
     }
 
     /// Returns whether a library is trusted under an identifier.
@@ -94,16 +132,34 @@ impl AllowList {
         }
     }
 
-    /// Adds every entry of another list.
+    /// Adds a key, once.
+    pub fn trust_key(&mut self, key: TrustedKey) {
+        let same = |known: &TrustedKey| {
+            known.id == key.id && known.ed25519 == key.ed25519 && known.plugins == key.plugins
+        };
+        if !self.keys.iter().any(same) {
+            self.keys.push(key);
+        }
+    }
+
+    /// Adds every entry and key of another list.
     pub fn extend(&mut self, other: Self) {
         for entry in other.entries {
             self.trust(entry);
+        }
+        for key in other.keys {
+            self.trust_key(key);
         }
     }
 
     /// Returns the entries in the order of the file.
     pub fn entries(&self) -> &[AllowEntry] {
         &self.entries
+    }
+
+    /// Returns the keys in the order of the file.
+    pub fn keys(&self) -> &[TrustedKey] {
+        &self.keys
     }
 
     /// Returns the list as the text of its file.
@@ -118,7 +174,69 @@ impl AllowList {
         }
         let mut document = DocumentMut::new();
         document["allow"] = Item::ArrayOfTables(tables);
+        let mut tables = ArrayOfTables::new();
+        for key in &self.keys {
+            let mut table = Table::new();
+            table["id"] = value(key.id.as_str());
+            table["ed25519"] = value(key.ed25519.to_string());
+            table["note"] = value(key.note.as_str());
+            if let Some(plugins) = &key.plugins {
+                table["plugins"] = value(plugins.iter().collect::<Array>());
+            }
+            tables.push(table);
+        }
+        if !tables.is_empty() {
+            document["key"] = Item::ArrayOfTables(tables);
+        }
         document.to_string()
+    }
+}
+
+fn text_of(table: &Table, key: &str) -> Result<String, String> {
+    let text = table.get(key).and_then(Item::as_str);
+    text.map(str::to_owned)
+        .ok_or_else(|| format!("missing key `{key}`"))
+}
+
+impl AllowEntry {
+    fn parse(table: &Table) -> Result<Self, String> {
+        let sha256 = text_of(table, "sha256")?;
+        if !is_sha256(&sha256) {
+            return Err("`sha256` must be 64 lower-case hexadecimal digits".to_owned());
+        }
+        Ok(Self {
+            id: text_of(table, "id")?,
+            sha256,
+            note: text_of(table, "note").unwrap_or_default(),
+        })
+    }
+}
+
+impl TrustedKey {
+    fn parse(table: &Table) -> Result<Self, String> {
+        // A misspelt `plugins` would trust a key for everything.
+        let known = |key: &str| matches!(key, "id" | "ed25519" | "note" | "plugins");
+        if let Some((key, _)) = table.iter().find(|(key, _)| !known(key)) {
+            return Err(format!("unknown key `{key}`"));
+        }
+        let ed25519 = text_of(table, "ed25519")?;
+        let plugins = table.get("plugins").map(|plugins| {
+            let texts = plugins
+                .as_array()
+                .into_iter()
+                .flatten()
+                .map(|plugin| plugin.as_str().map(str::to_owned));
+            let texts = texts
+                .collect::<Option<Vec<_>>>()
+                .filter(|texts| !texts.is_empty());
+            texts.ok_or("`plugins` must be a list of identifiers")
+        });
+        Ok(Self {
+            id: text_of(table, "id")?,
+            ed25519: PublicKey::parse(&ed25519).map_err(|reason| format!("`ed25519`: {reason}"))?,
+            note: text_of(table, "note").unwrap_or_default(),
+            plugins: plugins.transpose()?,
+        })
     }
 }
 
@@ -156,5 +274,67 @@ mod tests {
         );
         assert!(AllowList::parse("a", "allowed = 1\n").is_err());
         assert!(AllowList::parse("a", "[[allow]]\nid = \"x\"\nsha256 = \"zz\"\n").is_err());
+    }
+
+    const KEY: &str = "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a";
+
+    #[test]
+    fn keys_survive_their_file_and_have_a_scope() {
+        let mut list = AllowList::default();
+        for plugins in [None, Some(vec!["tier-v1".to_owned()]), None] {
+            list.trust_key(TrustedKey {
+                id: "release".to_owned(),
+                ed25519: PublicKey::parse(KEY).expect("a key"),
+                note: String::new(),
+                plugins,
+            });
+        }
+        assert_eq!(AllowList::parse("a", &list.render()), Ok(list.clone()));
+        let [everything, scoped] = list.keys() else {
+            panic!("a key is listed once for each scope: {:?}", list.keys());
+        };
+        assert!(everything.may_sign("tier-v2"));
+        assert!(scoped.may_sign("tier-v1") && !scoped.may_sign("tier-v2"));
+    }
+
+    #[test]
+    fn a_broken_key_is_refused() {
+        let check_refused = |text: &str, expected: &str| {
+            let error =
+                AllowList::parse("a", &format!("[[key]]\nid = \"x\"\n{text}")).expect_err("broken");
+            assert_eq!(
+                error.to_string(),
+                format!("allow-list `a`: key 1: {expected}")
+            );
+        };
+        check_refused("", "missing key `ed25519`");
+        check_refused(
+            "ed25519 = \"0a\"",
+            "`ed25519`: it is not 64 lower-case hexadecimal digits",
+        );
+        check_refused(
+            &format!("ed25519 = \"{KEY}\"\nplugin = [\"x\"]"),
+            "unknown key `plugin`",
+        );
+        for plugins in ["[]", "7", "[7]"] {
+            check_refused(
+                &format!("ed25519 = \"{KEY}\"\nplugins = {plugins}"),
+                "`plugins` must be a list of identifiers",
+            );
+        }
+    }
+
+    #[test]
+    fn only_a_file_is_read() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let error = AllowList::read(folder.path()).expect_err("a folder is no file");
+        assert!(
+            error.to_string().ends_with("it is a folder, not a file"),
+            "{error}"
+        );
+        assert_eq!(
+            AllowList::read(&folder.path().join("none")),
+            Ok(AllowList::default())
+        );
     }
 }

@@ -1,11 +1,13 @@
-//! What happens to an instance after it was replaced: wait, tell it to stop, wait once more, give up waiting, shut it down.
+//! What happens to an instance after it was replaced: wait, tell it to stop, wait once more, give up waiting.
 //!
-//! Giving up is safe because a library is never unloaded: calls that still run keep their instance alive.
+//! Giving up is safe because a library is never unloaded: calls that still run and turns that may still be committed keep
+//! their instance alive, and it is shut down when the last of them lets go.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::host::PluginHost;
+use crate::metrics::{ChangeCounters, add};
 use crate::slot::Active;
 
 /// How the drain of a replaced instance went.
@@ -17,16 +19,20 @@ pub struct Drained {
     pub abandoned: usize,
 }
 
-/// Drains an instance and shuts it down, the latter only when nothing holds it any more.
-pub(crate) async fn drain(host: Arc<PluginHost>, old: Arc<Active>) -> Drained {
+/// Drains an instance. Whoever holds it last shuts it down by letting go.
+pub(crate) async fn drain(
+    host: Arc<PluginHost>,
+    counters: Arc<ChangeCounters>,
+    old: Arc<Active>,
+) -> Drained {
     let start = Instant::now();
-    let limits = host.limits().clone();
+    let limits = host.limits();
     let mut abandoned = 0;
     if tokio::time::timeout(limits.drain, old.idle())
         .await
         .is_err()
     {
-        old.tier.abandon();
+        old.guest.tier().abandon();
         if tokio::time::timeout(limits.grace, old.idle())
             .await
             .is_err()
@@ -34,42 +40,24 @@ pub(crate) async fn drain(host: Arc<PluginHost>, old: Arc<Active>) -> Drained {
             abandoned = old.leases();
         }
     }
-    let drained = Drained {
-        waited: start.elapsed(),
-        abandoned,
-    };
-    if abandoned == 0 {
-        shut_down(&old);
-    } else {
-        let plugin = &old.build.manifest().id;
+    for counters in [&*counters, host.changes()] {
+        add(&counters.drains, 1);
+        add(
+            &counters.abandoned_turns,
+            u64::try_from(abandoned).unwrap_or(u64::MAX),
+        );
+    }
+    if abandoned > 0 {
+        let plugin = &old.build().manifest().id;
         tracing::warn!(
             plugin,
             generation = old.generation,
             abandoned,
             "turns still hold a replaced instance"
         );
-        // A turn that was begun on it may still be committed; it is shut down when the last of them is over.
-        drop(tokio::spawn(async move {
-            old.idle().await;
-            shut_down(&old);
-        }));
     }
-    drained
-}
-
-/// Shuts an instance down on a thread of its own, for which nobody waits: code of the plugin runs there.
-fn shut_down(old: &Arc<Active>) {
-    let old = Arc::clone(old);
-    let plugin = old.build.manifest().id.clone();
-    let work = move || {
-        if let Err(error) = old.tier.shutdown() {
-            tracing::warn!(plugin = %old.build.manifest().id, %error, "an instance did not shut down cleanly");
-        }
-    };
-    if let Err(error) = std::thread::Builder::new()
-        .name("strata-plugin-stop".to_owned())
-        .spawn(work)
-    {
-        tracing::warn!(plugin, %error, "no thread for shutting an instance down; it is dropped instead");
+    Drained {
+        waited: start.elapsed(),
+        abandoned,
     }
 }

@@ -7,6 +7,8 @@ use memory_core::abi::host::TierCallError;
 use memory_core::predicates::Tier;
 use thiserror::Error;
 
+use crate::incident::Quarantine;
+
 /// A plugin was refused. Nothing that served before has changed.
 #[derive(Debug, Error)]
 pub enum LoadError {
@@ -86,6 +88,16 @@ pub enum LoadError {
         /// What the system said.
         source: io::Error,
     },
+    /// What the manifest names is not a file. Install the plugin again.
+    #[error("plugin `{plugin}`: the library `{file}` is {what}, not a file")]
+    NotAFile {
+        /// The plugin.
+        plugin: String,
+        /// The library's file name.
+        file: String,
+        /// What it is.
+        what: &'static str,
+    },
     /// The library has another length than its manifest says. Copy or build it again.
     #[error(
         "plugin `{plugin}`: the library has {found} bytes, its manifest says {expected}; it was cut short or replaced"
@@ -113,6 +125,22 @@ pub enum LoadError {
         "plugin `{plugin}`: sha256 {sha256} is not on the allow-list; if you trust it, run `strata plugins trust {plugin}`"
     )]
     NotAllowed {
+        /// The plugin.
+        plugin: String,
+        /// The library's hash.
+        sha256: String,
+    },
+    /// A signature is there and does not make the plugin trusted. Install it again, or trust the key that signed it.
+    #[error("plugin `{plugin}`: {reason}")]
+    Signature {
+        /// The plugin.
+        plugin: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A build that could serve again is not trusted any more. Trust it, or install another.
+    #[error("plugin `{plugin}`: build {sha256} is loaded, but not trusted any more")]
+    Revoked {
         /// The plugin.
         plugin: String,
         /// The library's hash.
@@ -232,6 +260,14 @@ pub enum LoadError {
         /// What happened.
         message: String,
     },
+    /// The system gives it no threads. May be retried.
+    #[error("plugin `{plugin}`: its threads cannot be started")]
+    Threads {
+        /// The plugin.
+        plugin: String,
+        /// What the system said.
+        source: io::Error,
+    },
     /// No instance could be made. With `BAD_CONFIG`, correct the configuration; otherwise report it.
     #[error("plugin `{plugin}`: create failed ({code}): {message}")]
     Create {
@@ -266,15 +302,13 @@ pub enum LoadError {
         /// The limit.
         limit_ms: u64,
     },
-    /// This build panicked too often and is not used any more. Install another build, or restart the host.
-    #[error(
-        "plugin `{plugin}`: this build panicked {panics} times and is quarantined; install another build"
-    )]
+    /// This build panicked too often or blocked a thread, and is not used any more. Install another build, or restart the host.
+    #[error("plugin `{plugin}`: this build {reason} and is quarantined; install another build")]
     Quarantined {
         /// The plugin.
         plugin: String,
-        /// How often.
-        panics: usize,
+        /// Why.
+        reason: Quarantine,
     },
 }
 
@@ -306,11 +340,17 @@ impl PartialEq for LoadError {
 /// The plugin machinery could not start. Report it; nothing can be loaded.
 #[derive(Debug, Error)]
 pub enum HostError {
-    /// The thread that plugins run on could not be started.
+    /// What the machinery is to run on cannot be had.
     #[error("the plugin runtime cannot be started")]
     Runtime {
         /// What the system said.
         source: io::Error,
+    },
+    /// A limit makes no sense. Correct it.
+    #[error("the plugin limit `{limit}` is zero, and nothing could be loaded")]
+    Limit {
+        /// Its name.
+        limit: &'static str,
     },
 }
 

@@ -1,29 +1,35 @@
-//! The plugin machinery of a process: where plugins are, how long they may take, and what runs them.
+//! The plugin machinery of a process: where plugins are, what is trusted, how long they may take, and what runs them.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use memory_core::abi::ErrorCode;
-use memory_core::abi::host::GuestTier;
+use memory_core::abi::host::Spawner;
 use memory_core::predicates::Tier;
 use memory_core::services::{CallScope, Capability, Requester, Services};
 use tokio::runtime::Handle;
+use tokio::sync::oneshot;
 
 use crate::allow::AllowList;
+use crate::build::{Build, Guest};
 use crate::call::new_call;
 use crate::error::{HostError, LoadError};
-use crate::loader::{Build, LoadTimings, Loader, verified};
+use crate::incident::{Incident, Quarantine};
+use crate::loader::{LoadTimings, Loader, verified};
 use crate::log;
+use crate::method::Method;
+use crate::metrics::{ChangeCounters, Metrics, SlotMetrics};
 use crate::registry::{Candidate, Registry};
-use crate::runtime::{HostSpawner, PluginRuntime};
 use crate::slot::Slot;
+use crate::trust::{Trust, Trusted};
 
 /// How long things may take and how often they may fail.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Loading a library and making an instance.
+    /// Loading a library and making an instance. An instance that takes longer to shut down is taken for one that never will.
     pub create: Duration,
     /// An answer to the health check.
     pub health: Duration,
@@ -31,7 +37,8 @@ pub struct Limits {
     pub call: Duration,
     /// Waiting for the calls and pinned turns of an instance that was replaced.
     pub drain: Duration,
-    /// Waiting once more after the remaining calls were told to stop.
+    /// Waiting once more after the remaining calls were told to stop, and after any call was given up: one that holds its
+    /// thread for longer is taken for one that never gives it back.
     pub grace: Duration,
     /// Before a plugin that could not be loaded is tried again with the same configuration.
     pub retry: Duration,
@@ -41,6 +48,11 @@ pub struct Limits {
     pub panic_window: Duration,
     /// Different builds one process may load.
     pub builds: usize,
+    /// Changes of settings or plugin that one tier's instance may see within [`Self::dwell_window`]; a further one waits. A
+    /// change of tier, or to none, never waits.
+    pub dwell_changes: usize,
+    /// The window for counting changes.
+    pub dwell_window: Duration,
 }
 
 impl Default for Limits {
@@ -55,6 +67,8 @@ impl Default for Limits {
             panics: 3,
             panic_window: Duration::from_mins(10),
             builds: 64,
+            dwell_changes: 4,
+            dwell_window: Duration::from_secs(10),
         }
     }
 }
@@ -64,7 +78,7 @@ impl Default for Limits {
 pub struct HostOptions {
     /// The plugin folder; `None` when there is none.
     pub folder: Option<PathBuf>,
-    /// Files that list trusted hashes; read again at each load.
+    /// Files that list trusted hashes and keys; read again at each load. One that cannot be read takes nothing from the others.
     pub allow_files: Vec<PathBuf>,
     /// The folder for private copies of libraries. Nobody else may write to it.
     pub staging: PathBuf,
@@ -79,6 +93,23 @@ pub struct Verified {
     pub candidate: Candidate,
     /// Whether its library is the one its manifest speaks of and is trusted.
     pub result: Result<(), LoadError>,
+    /// By what it is trusted, when it is.
+    pub trust: Option<Trust>,
+}
+
+/// What went wrong in one build.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BuildIncidents {
+    /// The plugin.
+    pub plugin: String,
+    /// Its own version.
+    pub version: String,
+    /// Hash of the library.
+    pub sha256: String,
+    /// Why the build is not used any more, if so.
+    pub quarantine: Option<Quarantine>,
+    /// What went wrong, the latest last.
+    pub incidents: Vec<Incident>,
 }
 
 /// The plugin machinery of a process.
@@ -86,16 +117,18 @@ pub struct Verified {
 pub struct PluginHost {
     registry: Registry,
     allow_files: Vec<PathBuf>,
-    limits: Limits,
+    faults: Mutex<Vec<String>>,
+    limits: Arc<Limits>,
     loader: Loader,
-    runtime: Arc<PluginRuntime>,
+    handle: Handle,
     log_level: AtomicU32,
+    changes: ChangeCounters,
+    slots: Mutex<Vec<(String, Weak<ChangeCounters>)>>,
 }
 
 /// An instance that has just come up.
 pub(crate) struct Instance {
-    pub(crate) build: Arc<Build>,
-    pub(crate) tier: Arc<GuestTier>,
+    pub(crate) guest: Guest,
     pub(crate) timings: LoadTimings,
 }
 
@@ -107,18 +140,32 @@ pub(crate) enum Source {
     Loaded(Arc<Build>),
 }
 
+/// The build whose `create` has begun on a loading thread.
+type Creating = Arc<OnceLock<Arc<Build>>>;
+
 impl PluginHost {
     /// Starts the machinery. Services of the host will run on the runtime of the handle.
     pub fn start(options: HostOptions, host: Handle) -> Result<Arc<Self>, HostError> {
-        let runtime = PluginRuntime::start(host, options.limits.grace)
-            .map_err(|source| HostError::Runtime { source })?;
+        let limits = Arc::new(options.limits);
+        for (limit, is_zero) in [
+            ("create", limits.create.is_zero()),
+            ("health", limits.health.is_zero()),
+            ("builds", limits.builds == 0),
+        ] {
+            if is_zero {
+                return Err(HostError::Limit { limit });
+            }
+        }
         Ok(Arc::new(Self {
             registry: Registry::new(options.folder),
             allow_files: options.allow_files,
-            loader: Loader::new(options.staging, options.limits.builds),
-            limits: options.limits,
-            runtime: Arc::new(runtime),
+            faults: Mutex::default(),
+            loader: Loader::new(options.staging, Arc::clone(&limits), host.clone()),
+            limits,
+            handle: host,
             log_level: AtomicU32::new(log::current_level()),
+            changes: ChangeCounters::default(),
+            slots: Mutex::default(),
         }))
     }
 
@@ -128,7 +175,7 @@ impl PluginHost {
     }
 
     /// Returns the limits.
-    pub const fn limits(&self) -> &Limits {
+    pub fn limits(&self) -> &Limits {
         &self.limits
     }
 
@@ -139,35 +186,118 @@ impl PluginHost {
 
     /// Returns an empty slot for an assistant.
     pub fn slot(self: &Arc<Self>, assistant: impl Into<String>) -> Slot {
-        Slot::new(Arc::clone(self), assistant.into())
+        let assistant = assistant.into();
+        let counters = Arc::new(ChangeCounters::default());
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        slots.retain(|(_, counters)| counters.strong_count() > 0);
+        slots.push((assistant.clone(), Arc::downgrade(&counters)));
+        drop(slots);
+        Slot::new(Arc::clone(self), assistant, counters)
     }
 
-    /// Returns the trusted hashes as the files say now.
+    /// Returns what the allow files trust now; an error only when none of them can be read.
     pub fn allow_list(&self) -> Result<AllowList, LoadError> {
-        let mut list = AllowList::default();
-        for file in &self.allow_files {
-            list.extend(AllowList::read(file)?);
+        let mut trusted = self.trusted();
+        if trusted.faults.len() < self.allow_files.len() || trusted.faults.is_empty() {
+            Ok(trusted.list)
+        } else {
+            Err(trusted.faults.swap_remove(0))
         }
-        Ok(list)
+    }
+
+    /// Returns what the allow files trust now, and what is wrong with those that cannot be read.
+    pub fn trusted(&self) -> Trusted {
+        let mut trusted = Trusted::default();
+        for file in &self.allow_files {
+            match AllowList::read(file) {
+                Ok(list) => trusted.list.extend(list),
+                Err(fault) => trusted.faults.push(fault),
+            }
+        }
+        let faults = trusted.faults.iter().map(with_causes).collect();
+        let mut known = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
+        if *known != faults {
+            for fault in &faults {
+                tracing::warn!(
+                    fault,
+                    "an allow file cannot be read; what only it trusts is not trusted"
+                );
+            }
+            *known = faults;
+        }
+        drop(known);
+        trusted
+    }
+
+    /// Returns what was wrong with the allow files when they were last read, a line each.
+    pub fn warnings(&self) -> Vec<String> {
+        self.faults
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// Checks every plugin of the folder without running any of its code.
     pub fn verify(&self) -> Result<Vec<Result<Verified, LoadError>>, LoadError> {
-        let allow = self.allow_list()?;
+        let trusted = self.trusted();
         let check = |candidate: Candidate| {
-            let result = verified(&candidate.library, &candidate.sidecar, &allow).map(drop);
-            Verified { candidate, result }
+            let decided = verified(&candidate).and_then(|_| trusted.decide(&candidate));
+            let (result, trust) = match decided {
+                Ok(trust) => (Ok(()), Some(trust)),
+                Err(error) => (Err(error), None),
+            };
+            Verified {
+                candidate,
+                result,
+                trust,
+            }
         };
-        Ok(self
-            .registry
-            .scan()?
-            .into_iter()
-            .map(|found| found.map(check))
-            .collect())
+        let found = self.registry.scan()?.into_iter();
+        Ok(found.map(|found| found.map(check)).collect())
     }
 
-    pub(crate) const fn runtime(&self) -> &Arc<PluginRuntime> {
-        &self.runtime
+    /// Returns what went wrong in the builds that are loaded, for those in which something did.
+    pub fn incidents(&self) -> Vec<BuildIncidents> {
+        let of = |build: Arc<Build>| BuildIncidents {
+            plugin: build.manifest().id.clone(),
+            version: build.manifest().version.clone(),
+            sha256: build.sha256().to_owned(),
+            quarantine: build.quarantine(),
+            incidents: build.incidents(),
+        };
+        let all = self.builds().into_iter().map(of);
+        let mut all: Vec<_> = all.filter(|build| !build.incidents.is_empty()).collect();
+        all.sort_by(|one, other| (&one.plugin, &one.sha256).cmp(&(&other.plugin, &other.sha256)));
+        all
+    }
+
+    /// Returns what was counted since the start.
+    pub fn metrics(&self) -> Metrics {
+        let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let counted = |(assistant, counters): &(String, Weak<ChangeCounters>)| {
+            Some(SlotMetrics {
+                assistant: assistant.clone(),
+                changes: counters.upgrade()?.snapshot(),
+            })
+        };
+        let mut slots: Vec<_> = slots.iter().filter_map(counted).collect();
+        slots.sort_by(|one, other| one.assistant.cmp(&other.assistant));
+        let mut builds: Vec<_> = self.builds().iter().map(|build| build.metrics()).collect();
+        builds
+            .sort_by(|one, other| (&one.plugin, &one.sha256).cmp(&(&other.plugin, &other.sha256)));
+        Metrics {
+            changes: self.changes.snapshot(),
+            slots,
+            builds,
+        }
+    }
+
+    pub(crate) const fn changes(&self) -> &ChangeCounters {
+        &self.changes
+    }
+
+    pub(crate) const fn handle(&self) -> &Handle {
+        &self.handle
     }
 
     /// Tells every library when the host's log filter has changed.
@@ -175,20 +305,17 @@ impl PluginHost {
         let level = log::current_level();
         if self.log_level.swap(level, Ordering::Relaxed) != level {
             for build in self.loader.builds() {
-                build.module().set_max_level(level);
+                build.set_max_level(level);
             }
         }
     }
 
-    pub(crate) fn check_quarantine(&self, build: &Build) -> Result<(), LoadError> {
-        let panics = build.recent_panics(self.limits.panic_window);
-        if panics < self.limits.panics {
-            return Ok(());
-        }
-        Err(LoadError::Quarantined {
-            plugin: build.manifest().id.clone(),
-            panics,
-        })
+    /// Returns whether a build was trusted and certainly is not any more. While an allow file cannot be read, nothing is
+    /// certain, and what serves goes on serving.
+    pub(crate) fn is_revoked(&self, build: &Build) -> bool {
+        let trusted = self.trusted();
+        trusted.faults.is_empty()
+            && !trusted.still(build.manifest(), build.sha256(), &build.trust())
     }
 
     /// Loads, makes and asks an instance for its health. Nothing that serves is touched.
@@ -204,24 +331,25 @@ impl PluginHost {
             Source::Named(plugin) => plugin.clone(),
             Source::Loaded(build) => build.manifest().id.clone(),
         };
-        let (sender, receiver) = tokio::sync::oneshot::channel();
+        let (sender, mut receiver) = oneshot::channel();
         let (host, assistant) = (Arc::clone(self), assistant.to_owned());
         let (config, services) = (config.to_owned(), services.clone());
+        let creating = Creating::default();
+        let begun = Arc::clone(&creating);
         // A thread of its own: code of the plugin runs in it, and if it never returns nothing waits for it.
         let load = move || {
-            let made = host.load_and_create(&assistant, tier, source, &config, services);
-            // Nobody may be waiting any more, and then the instance is dropped here.
+            let made = host.load_and_create(&assistant, tier, source, &config, services, &begun);
+            // Nobody may be waiting any more, and then the instance is shut down here.
             drop(sender.send(made));
         };
         std::thread::Builder::new()
             .name("strata-plugin-load".to_owned())
             .spawn(load)
-            .map_err(|error| LoadError::Create {
+            .map_err(|source| LoadError::Threads {
                 plugin: plugin.clone(),
-                code: ErrorCode::UNAVAILABLE,
-                message: format!("no thread for loading it: {error}"),
+                source,
             })?;
-        let mut instance = match tokio::time::timeout(self.limits.create, receiver).await {
+        let mut instance = match tokio::time::timeout(self.limits.create, &mut receiver).await {
             Ok(Ok(made)) => made?,
             Ok(Err(_)) => {
                 let message = "the loading thread ended without an answer".to_owned();
@@ -232,49 +360,67 @@ impl PluginHost {
                 });
             }
             Err(_) => {
-                let limit_ms = u64::try_from(self.limits.create.as_millis()).unwrap_or(u64::MAX);
-                return Err(LoadError::CreateTimeout { plugin, limit_ms });
-            }
-        };
-
-        let start = Instant::now();
-        let asked = Arc::clone(&instance.tier);
-        let requester = Requester {
-            consumer: "health".to_owned(),
-            ..Requester::default()
-        };
-        let (call, _control) = new_call(
-            CallScope {
-                requester,
-                ..CallScope::default()
-            },
-            self.limits.health,
-        );
-        let health = self
-            .runtime
-            .run(self.limits.health, async move { asked.health(&call).await })
-            .await;
-        instance.timings.health = start.elapsed();
-        match health {
-            Ok(health) if health.ok => {}
-            Ok(health) => {
-                return Err(LoadError::Unhealthy {
+                self.watch_late(receiver, creating);
+                return Err(LoadError::CreateTimeout {
                     plugin,
-                    reason: health.detail,
+                    limit_ms: millis(self.limits.create),
                 });
             }
-            Err(error) if error.code == ErrorCode::DEADLINE => {
-                let limit_ms = u64::try_from(self.limits.health.as_millis()).unwrap_or(u64::MAX);
-                return Err(LoadError::HealthTimeout { plugin, limit_ms });
-            }
-            Err(error) => {
-                return Err(LoadError::Unhealthy {
-                    plugin,
-                    reason: error.to_string(),
-                });
-            }
-        }
+        };
+        instance.timings.health = self.check_health(&plugin, &instance.guest).await?;
         Ok(instance)
+    }
+
+    /// Waits for a `create` that is late. If it has not ended when it would be tried again, it is taken for one that never
+    /// will: each attempt would cost one more thread.
+    fn watch_late(
+        &self,
+        receiver: oneshot::Receiver<Result<Instance, LoadError>>,
+        creating: Creating,
+    ) {
+        let retry = self.limits.retry;
+        drop(self.handle.spawn(async move {
+            if tokio::time::timeout(retry, receiver).await.is_err()
+                && let Some(build) = creating.get()
+            {
+                build.note_blocked(Method::Create, retry);
+            }
+        }));
+    }
+
+    /// Asks a new instance for its health, and returns how long the answer took if it is a good one.
+    async fn check_health(&self, plugin: &str, guest: &Guest) -> Result<Duration, LoadError> {
+        let start = Instant::now();
+        let scope = CallScope {
+            requester: Requester {
+                consumer: "health".to_owned(),
+                ..Requester::default()
+            },
+            ..CallScope::default()
+        };
+        let (call, _control) = new_call(scope, self.limits.health);
+        let asked = Arc::clone(guest.tier());
+        let answer = async move { asked.health(&call).await };
+        let plugin = plugin.to_owned();
+        match guest
+            .build()
+            .run(Method::Health, self.limits.health, answer)
+            .await
+        {
+            Ok(health) if health.ok => Ok(start.elapsed()),
+            Ok(health) => Err(LoadError::Unhealthy {
+                plugin,
+                reason: health.detail,
+            }),
+            Err(error) if error.code == ErrorCode::DEADLINE => Err(LoadError::HealthTimeout {
+                plugin,
+                limit_ms: millis(self.limits.health),
+            }),
+            Err(error) => Err(LoadError::Unhealthy {
+                plugin,
+                reason: error.to_string(),
+            }),
+        }
     }
 
     fn load_and_create(
@@ -284,17 +430,30 @@ impl PluginHost {
         source: Source,
         config: &str,
         services: Services,
+        creating: &Creating,
     ) -> Result<Instance, LoadError> {
         let mut timings = LoadTimings::default();
         let build = match source {
-            Source::Loaded(build) => build,
+            Source::Loaded(build) => {
+                // It was trusted when it was loaded, and that may be long ago.
+                if !self
+                    .trusted()
+                    .still(build.manifest(), build.sha256(), &build.trust())
+                {
+                    return Err(LoadError::Revoked {
+                        plugin: build.manifest().id.clone(),
+                        sha256: build.sha256().to_owned(),
+                    });
+                }
+                build
+            }
             Source::Named(plugin) => {
                 let candidate = self.registry.find_for(tier, &plugin)?;
                 self.loader
-                    .load(&candidate, &self.allow_list()?, &mut timings)?
+                    .load(&candidate, &self.trusted(), &mut timings)?
             }
         };
-        self.check_quarantine(&build)?;
+        build.check_quarantine()?;
         let plugin = &build.manifest().id;
         let offered = |name: &str| {
             Capability::from_name(name).is_some_and(|capability| services.has(capability))
@@ -308,21 +467,39 @@ impl PluginHost {
         }
         let start = Instant::now();
         let narrowed = services.narrowed(tier, &build.asked());
-        let spawner = Arc::new(HostSpawner(self.runtime.host().clone()));
-        let made = build
-            .module()
+        let spawner = Arc::new(HostSpawner(self.handle.clone()));
+        // Told before it begins, because it may never end. The cell is this thread's own and was empty.
+        drop(creating.set(Arc::clone(&build)));
+        let guest = build
             .create(narrowed, spawner, config)
-            .map_err(|error| {
-                if error.code == ErrorCode::PANICKED {
-                    build.note_panic(self.limits.panic_window);
-                }
-                LoadError::create(plugin, error)
-            })?;
+            .map_err(|error| LoadError::create(plugin, error))?;
         timings.create = start.elapsed();
-        Ok(Instance {
-            build,
-            tier: Arc::new(made),
-            timings,
-        })
+        Ok(Instance { guest, timings })
     }
+}
+
+/// Runs the work of services on the host's own runtime.
+#[derive(Debug)]
+struct HostSpawner(Handle);
+
+impl Spawner for HostSpawner {
+    fn spawn(&self, work: Pin<Box<dyn Future<Output = ()> + Send>>) {
+        // The work reports its own result, and is cancelled by its own means.
+        drop(self.0.spawn(work));
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Returns an error and its causes as one line.
+fn with_causes(error: &LoadError) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(inner) = cause {
+        text = format!("{text}: {inner}");
+        cause = inner.source();
+    }
+    text
 }

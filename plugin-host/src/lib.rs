@@ -14,27 +14,42 @@
 //! Only Linux has been tried.
 
 mod allow;
+mod build;
 mod call;
 mod drain;
 mod error;
+mod files;
 mod host;
+mod incident;
 mod library;
 mod loader;
 mod log;
+mod method;
+mod metrics;
+mod panics;
 mod pinned;
+mod record;
 mod registry;
-mod runtime;
 mod sidecar;
+mod signature;
 mod slot;
 mod staging;
+mod text;
+mod threads;
+mod trust;
 
-pub use self::allow::{AllowEntry, AllowList};
+pub use self::allow::{AllowEntry, AllowList, TrustedKey};
+pub use self::build::Build;
 pub use self::call::{TurnControl, new_call};
 pub use self::drain::Drained;
 pub use self::error::{HostError, LoadError, SlotError};
-pub use self::host::{HostOptions, Limits, PluginHost, Verified};
-pub use self::loader::{Build, LoadTimings, sha256_hex};
+pub use self::host::{BuildIncidents, HostOptions, Limits, PluginHost, Verified};
+pub use self::incident::{Incident, IncidentKind, Quarantine};
+pub use self::loader::{LoadTimings, sha256_hex};
+pub use self::metrics::{Bucket, BuildMetrics, ChangeMetrics, MethodMetrics, Metrics, SlotMetrics};
 pub use self::pinned::PinnedTurn;
 pub use self::registry::{Candidate, Registry};
 pub use self::sidecar::{SIDECAR_SUFFIX, Sidecar};
-pub use self::slot::{Change, Outcome, Serving, Slot, SlotStatus, Wanted};
+pub use self::signature::{KeyError, PublicKey, SIGNATURE_SUFFIX, SigningKey, signature_path};
+pub use self::slot::{Change, Outcome, Pending, Serving, Slot, SlotStatus, Wanted};
+pub use self::trust::{Trust, Trusted};

@@ -5,21 +5,28 @@
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use memory_core::abi::host::{PluginManifest, PluginModule};
+use memory_core::abi::host::PluginManifest;
 use memory_core::services::Capability;
 use sha2::{Digest as _, Sha256};
+use tokio::runtime::Handle;
 
-use crate::allow::AllowList;
+use crate::build::{Build, Parts};
 use crate::error::LoadError;
+use crate::files::{self, FileFault};
+use crate::host::Limits;
+use crate::incident::Incidents;
 use crate::library;
 use crate::log::PluginLog;
+use crate::record::Record;
 use crate::registry::Candidate;
 use crate::sidecar::Sidecar;
 use crate::staging;
+use crate::threads::Threads;
+use crate::trust::{Trust, Trusted};
 
 /// How long each step of loading took. Steps that a known build skips are zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,121 +59,142 @@ impl LoadTimings {
     }
 }
 
-/// One build of a plugin, loaded for the life of the process.
-#[derive(Debug)]
-pub struct Build {
-    manifest: PluginManifest,
-    sha256: String,
-    module: PluginModule,
-    panics: Mutex<Vec<Instant>>,
-}
-
-impl Build {
-    /// Returns what the library says of itself.
-    pub fn manifest(&self) -> &PluginManifest {
-        &self.manifest
-    }
-
-    /// Returns the library's hash.
-    pub fn sha256(&self) -> &str {
-        &self.sha256
-    }
-
-    pub(crate) const fn module(&self) -> PluginModule {
-        self.module
-    }
-
-    /// Returns the capabilities the library asks for, those of a newer host left out.
-    pub(crate) fn asked(&self) -> Vec<Capability> {
-        let names = self.manifest.requires.iter().chain(&self.manifest.uses);
-        names
-            .filter_map(|name| Capability::from_name(name))
-            .collect()
-    }
-
-    /// Notes a panic and returns how many there were within a window.
-    pub(crate) fn note_panic(&self, window: Duration) -> usize {
-        let now = Instant::now();
-        let mut panics = self.panics.lock().unwrap_or_else(PoisonError::into_inner);
-        panics.retain(|at| now.duration_since(*at) < window);
-        panics.push(now);
-        panics.len()
-    }
-
-    /// Returns how many of the noted panics are within a window.
-    pub(crate) fn recent_panics(&self, window: Duration) -> usize {
-        let now = Instant::now();
-        let panics = self.panics.lock().unwrap_or_else(PoisonError::into_inner);
-        panics
-            .iter()
-            .filter(|at| now.duration_since(**at) < window)
-            .count()
-    }
-}
-
 /// The loaded builds of this process.
 #[derive(Debug)]
 pub(crate) struct Loader {
     staging: PathBuf,
-    max_builds: usize,
-    builds: Mutex<HashMap<String, Arc<Build>>>,
+    limits: Arc<Limits>,
+    host: Handle,
+    libraries: Mutex<HashMap<String, Library>>,
+    changed: Condvar,
+}
+
+/// What became of a library that was opened, by its hash.
+#[derive(Debug)]
+enum Library {
+    /// It is being opened, and code of it may run.
+    Opening,
+    /// It was opened and refused. A part of it may have run, and it stays loaded.
+    Refused,
+    /// It serves.
+    Loaded(Arc<Build>),
 }
 
 impl Loader {
-    pub(crate) fn new(staging: PathBuf, max_builds: usize) -> Self {
+    pub(crate) fn new(staging: PathBuf, limits: Arc<Limits>, host: Handle) -> Self {
         Self {
             staging,
-            max_builds,
-            builds: Mutex::new(HashMap::new()),
+            limits,
+            host,
+            libraries: Mutex::default(),
+            changed: Condvar::new(),
         }
+    }
+
+    fn libraries(&self) -> MutexGuard<'_, HashMap<String, Library>> {
+        self.libraries
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns every build that is loaded.
     pub(crate) fn builds(&self) -> Vec<Arc<Build>> {
-        self.builds
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .values()
-            .cloned()
-            .collect()
+        let loaded = |library: &Library| match library {
+            Library::Loaded(build) => Some(Arc::clone(build)),
+            Library::Opening | Library::Refused => None,
+        };
+        self.libraries().values().filter_map(loaded).collect()
     }
 
     /// Loads a plugin's library. Blocks, so it belongs on a thread of its own.
     pub(crate) fn load(
         &self,
         candidate: &Candidate,
-        allow: &AllowList,
+        trusted: &Trusted,
         timings: &mut LoadTimings,
     ) -> Result<Arc<Build>, LoadError> {
         let sidecar = &candidate.sidecar;
         let start = Instant::now();
-        let library = verified(&candidate.library, sidecar, allow)?;
+        let library = verified(candidate)?;
+        let trust = trusted.decide(candidate)?;
         timings.read = start.elapsed();
 
-        // Held to the end: the same build must not be opened twice at once.
-        let mut builds = self.builds.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(build) = builds.get(&sidecar.sha256) {
-            check_manifest(sidecar, &build.manifest)?;
-            return Ok(Arc::clone(build));
-        }
-        if builds.len() >= self.max_builds {
-            return Err(LoadError::TooManyBuilds {
-                plugin: sidecar.id.clone(),
-                limit: self.max_builds,
-            });
-        }
+        let mut opening = match self.claim(candidate, &trust)? {
+            Claim::Loaded(build) => return Ok(build),
+            Claim::Opening(opening) => opening,
+        };
+        let build = Arc::new(self.open(&mut opening, candidate, &library, trust, timings)?);
+        tracing::info!(plugin = %sidecar.id, version = %build.manifest().version, sha256 = %sidecar.sha256, "plugin loaded");
+        opening.ended = Some(Library::Loaded(Arc::clone(&build)));
+        Ok(build)
+    }
 
-        let start = Instant::now();
-        let staged =
-            staging::stage(&self.staging, &sidecar.sha256, &library).map_err(|source| {
-                LoadError::Stage {
+    /// Claims a library for opening, unless it is loaded. Waits while another thread opens it, for a limited time: code of
+    /// the plugin may run there, and may never end.
+    fn claim<'a>(
+        &'a self,
+        candidate: &'a Candidate,
+        trust: &Trust,
+    ) -> Result<Claim<'a>, LoadError> {
+        let sidecar = &candidate.sidecar;
+        let (libraries, waited) = self
+            .changed
+            .wait_timeout_while(self.libraries(), self.limits.create, |libraries| {
+                matches!(libraries.get(&sidecar.sha256), Some(Library::Opening))
+            })
+            .unwrap_or_else(PoisonError::into_inner);
+        let mut libraries = libraries;
+        match libraries.get(&sidecar.sha256) {
+            Some(Library::Loaded(build)) => {
+                check_manifest(sidecar, build.manifest())?;
+                build.set_trust(trust.clone());
+                return Ok(Claim::Loaded(Arc::clone(build)));
+            }
+            Some(Library::Opening) if waited.timed_out() => {
+                return Err(LoadError::CreateTimeout {
                     plugin: sidecar.id.clone(),
-                    folder: self.staging.display().to_string(),
-                    source,
-                }
-            })?;
+                    limit_ms: u64::try_from(self.limits.create.as_millis()).unwrap_or(u64::MAX),
+                });
+            }
+            // It takes no more memory to open it once more.
+            Some(Library::Opening | Library::Refused) => {}
+            None if libraries.len() >= self.limits.builds => {
+                return Err(LoadError::TooManyBuilds {
+                    plugin: sidecar.id.clone(),
+                    limit: self.limits.builds,
+                });
+            }
+            None => {}
+        }
+        libraries.insert(sidecar.sha256.clone(), Library::Opening);
+        Ok(Claim::Opening(Opening {
+            loader: self,
+            sha256: &sidecar.sha256,
+            ended: None,
+        }))
+    }
+
+    /// Stages, opens and prepares a library that was claimed.
+    fn open(
+        &self,
+        opening: &mut Opening<'_>,
+        candidate: &Candidate,
+        library: &[u8],
+        trust: Trust,
+        timings: &mut LoadTimings,
+    ) -> Result<Build, LoadError> {
+        let sidecar = &candidate.sidecar;
+        let start = Instant::now();
+        let staged = staging::stage(&self.staging, &sidecar.sha256, library).map_err(|source| {
+            LoadError::Stage {
+                plugin: sidecar.id.clone(),
+                folder: self.staging.display().to_string(),
+                source,
+            }
+        })?;
         timings.stage = start.elapsed();
 
+        opening.ended = Some(Library::Refused);
         let opened = library::open(&sidecar.id, &staged)?;
         timings.open = opened.open;
         timings.header = opened.header;
@@ -179,45 +207,89 @@ impl Loader {
             .manifest()
             .map_err(|error| LoadError::init(&sidecar.id, error))?;
         check_manifest(sidecar, &manifest)?;
-        let sink = Arc::new(PluginLog::new(&sidecar.id));
+        let incidents = Incidents::new(self.limits.panics, self.limits.panic_window);
+        let record = Arc::new(Record::new(&sidecar.id, incidents));
+        let threads = Threads::start(Arc::clone(&record), self.host.clone(), self.limits.grace);
+        let threads = threads.map_err(|source| LoadError::Threads {
+            plugin: sidecar.id.clone(),
+            source,
+        })?;
+        let sink = Arc::new(PluginLog::new(Arc::clone(&record)));
         opened
             .module
             .init(sink)
             .map_err(|error| LoadError::init(&sidecar.id, error))?;
         timings.init = start.elapsed();
-
-        let build = Build {
+        Ok(Build::new(Parts {
             manifest,
             sha256: sidecar.sha256.clone(),
             module: opened.module,
-            panics: Mutex::new(Vec::new()),
-        };
-        let build = Arc::new(build);
-        builds.insert(sidecar.sha256.clone(), Arc::clone(&build));
-        tracing::info!(plugin = %sidecar.id, version = %build.manifest.version, sha256 = %sidecar.sha256, "plugin loaded");
-        Ok(build)
+            trust,
+            record,
+            threads,
+            host: self.host.clone(),
+            shutdown_limit: self.limits.create,
+        }))
     }
 }
 
-/// Reads a library once and returns its bytes if they are the ones its manifest and the operator's list speak of.
-pub(crate) fn verified(
-    library: &Path,
-    sidecar: &Sidecar,
-    allow: &AllowList,
-) -> Result<Vec<u8>, LoadError> {
+/// What came of claiming a library.
+enum Claim<'a> {
+    Loaded(Arc<Build>),
+    Opening(Opening<'a>),
+}
+
+/// A claim on a library while it is opened. When it ends, so does the waiting of other threads.
+struct Opening<'a> {
+    loader: &'a Loader,
+    sha256: &'a str,
+    /// What became of the library; nothing before it is opened.
+    ended: Option<Library>,
+}
+
+impl Drop for Opening<'_> {
+    fn drop(&mut self) {
+        let mut libraries = self.loader.libraries();
+        match self.ended.take() {
+            Some(ended) => drop(libraries.insert(self.sha256.to_owned(), ended)),
+            None => drop(libraries.remove(self.sha256)),
+        }
+        drop(libraries);
+        self.loader.changed.notify_all();
+    }
+}
+
+/// Reads a library once and returns its bytes if they are the ones its manifest speaks of.
+pub(crate) fn verified(candidate: &Candidate) -> Result<Vec<u8>, LoadError> {
+    let sidecar = &candidate.sidecar;
     let plugin = &sidecar.id;
-    let bytes = std::fs::read(library).map_err(|source| LoadError::Read {
+    let unreadable = |source| LoadError::Read {
         plugin: plugin.clone(),
         file: sidecar.file.clone(),
         source,
-    })?;
-    let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
-    if length != sidecar.bytes {
-        return Err(LoadError::Length {
+    };
+    let length = |found| LoadError::Length {
+        plugin: plugin.clone(),
+        expected: sidecar.bytes,
+        found,
+    };
+    let (file, found) = files::open(&candidate.library).map_err(|fault| match fault {
+        FileFault::NotAFile(what) => LoadError::NotAFile {
             plugin: plugin.clone(),
-            expected: sidecar.bytes,
-            found: length,
-        });
+            file: sidecar.file.clone(),
+            what,
+        },
+        FileFault::TooLong(found) => length(found),
+        FileFault::Io(source) => unreadable(source),
+    })?;
+    // Compared before anything is read: a file that is far too long is not read into memory only to be refused.
+    if found != sidecar.bytes {
+        return Err(length(found));
+    }
+    let bytes = files::read_at_most(file, found).map_err(unreadable)?;
+    let found = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+    if found != sidecar.bytes {
+        return Err(length(found));
     }
     let found = sha256_hex(&bytes);
     if found != sidecar.sha256 {
@@ -225,12 +297,6 @@ pub(crate) fn verified(
             plugin: plugin.clone(),
             expected: sidecar.sha256.clone(),
             found,
-        });
-    }
-    if !allow.allows(plugin, &found) {
-        return Err(LoadError::NotAllowed {
-            plugin: plugin.clone(),
-            sha256: found,
         });
     }
     Ok(bytes)
@@ -352,27 +418,68 @@ mod tests {
         );
     }
 
+    fn candidate(folder: &std::path::Path) -> Candidate {
+        let (sidecar, _) = pair();
+        Candidate {
+            library: folder.join(&sidecar.file),
+            manifest: folder.join("tier-v1.plugin.toml"),
+            text: Vec::new(),
+            sidecar,
+        }
+    }
+
+    fn refusal(candidate: &Candidate) -> String {
+        let decided = verified(candidate).and_then(|_| Trusted::default().decide(candidate));
+        decided.expect_err("must be refused").to_string()
+    }
+
     #[test]
     fn a_library_must_be_the_one_that_is_trusted() {
         let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("libtier_v1.so");
-        std::fs::write(&path, b"abc").expect("written");
-        let (mut sidecar, _) = pair();
-        let allow = AllowList::default();
-        let text = |sidecar: &Sidecar| {
-            verified(&path, sidecar, &allow)
-                .expect_err("must be refused")
-                .to_string()
-        };
-        assert!(text(&sidecar).contains("is not the one in its manifest"));
-        sidecar.bytes = 9;
-        assert!(text(&sidecar).contains("the library has 3 bytes, its manifest says 9"));
-        sidecar.bytes = 3;
-        sidecar.sha256 = sha256_hex(b"abc");
-        assert!(text(&sidecar).contains("is not on the allow-list"));
+        let mut candidate = candidate(folder.path());
+        std::fs::write(&candidate.library, b"abc").expect("written");
+        assert!(refusal(&candidate).contains("is not the one in its manifest"));
+        candidate.sidecar.bytes = 9;
+        assert!(refusal(&candidate).contains("the library has 3 bytes, its manifest says 9"));
+        candidate.sidecar.bytes = 3;
+        candidate.sidecar.sha256 = sha256_hex(b"abc");
+        assert!(refusal(&candidate).contains("is not on the allow-list"));
         assert_eq!(
-            sidecar.sha256,
+            candidate.sidecar.sha256,
             "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
         );
+    }
+
+    #[test]
+    fn only_a_file_of_the_right_length_is_read() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let candidate = candidate(folder.path());
+        let library = &candidate.library;
+        assert_eq!(
+            refusal(&candidate),
+            "plugin `tier-v1`: cannot read the library `libtier_v1.so`"
+        );
+        std::fs::create_dir(library).expect("made");
+        assert_eq!(
+            refusal(&candidate),
+            "plugin `tier-v1`: the library `libtier_v1.so` is a folder, not a file"
+        );
+        std::fs::remove_dir(library).expect("removed");
+        std::os::unix::fs::symlink("/dev/zero", library).expect("linked");
+        assert!(refusal(&candidate).ends_with("is a device, not a file"));
+        std::fs::remove_file(library).expect("removed");
+        assert!(
+            std::process::Command::new("mkfifo")
+                .arg(library)
+                .status()
+                .expect("there")
+                .success()
+        );
+        assert!(refusal(&candidate).ends_with("is a pipe, not a file"));
+        std::fs::remove_file(library).expect("removed");
+        std::fs::File::create(library)
+            .and_then(|file| file.set_len(1 << 40))
+            .expect("made");
+        assert!(refusal(&candidate).contains("the library has 1099511627776 bytes"));
     }
 }

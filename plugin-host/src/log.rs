@@ -3,22 +3,49 @@
 //! A plugin names its own targets and fields, and ours must be known when the program is compiled, so there is one event
 //! and one span per level and what the plugin named goes into fields. The numbers of spans come from a plugin and are
 //! only ever looked up.
+//!
+//! A library that logs without measure must not fill the host's disk or time: texts are cut, and each library has a
+//! budget of lines. What was dropped is counted and told of when there is budget again.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use memory_core::abi::host::{LogFields, LogSink};
 use tracing::level_filters::LevelFilter;
 use tracing::{Level, Span};
 
+use self::bucket::{Bucket, Verdict};
+use crate::incident::IncidentKind;
+use crate::metrics::add;
+use crate::panics;
+use crate::record::Record;
+use crate::text::cut;
+
+mod bucket;
+
 /// Spans a plugin may have open at once; a leak ends here.
 const MAX_SPANS: usize = 4096;
+
+/// Bytes of a message, and of all fields of an event together.
+const MAX_TEXT: usize = 4096;
+
+/// Bytes of a target, a name or a single field.
+const MAX_PART: usize = 1024;
+
+/// Fields of an event or span; the kit's own events have fewer than ten.
+const MAX_FIELDS: usize = 32;
+
+/// What the kit's panic hook calls itself.
+const PANIC_TARGET: &str = "panic";
 
 /// The log of one library.
 #[derive(Debug)]
 pub(crate) struct PluginLog {
-    plugin: String,
+    record: Arc<Record>,
+    bucket: Mutex<Bucket>,
+    now: fn() -> Instant,
     spans: Mutex<HashMap<u64, Span>>,
     next: AtomicU64,
 }
@@ -36,12 +63,46 @@ pub(crate) fn current_level() -> u32 {
 }
 
 impl PluginLog {
-    pub(crate) fn new(plugin: &str) -> Self {
+    pub(crate) fn new(record: Arc<Record>) -> Self {
         Self {
-            plugin: plugin.to_owned(),
+            record,
+            bucket: Mutex::default(),
+            now: Instant::now,
             spans: Mutex::new(HashMap::new()),
             next: AtomicU64::new(0),
         }
+    }
+
+    /// Returns whether one more line may be logged, and tells of those that were not.
+    fn admits(&self) -> bool {
+        let now = (self.now)();
+        let mut bucket = self.bucket.lock().unwrap_or_else(PoisonError::into_inner);
+        let verdict = bucket.take(now);
+        drop(bucket);
+        match verdict {
+            Verdict::Pass => {}
+            Verdict::PassAfter(dropped) => {
+                tracing::event!(target: "strata::plugin", Level::WARN, plugin.id = self.record.plugin, plugin.dropped = dropped, "log lines of a plugin were dropped, because there were too many");
+            }
+            Verdict::DropFirst => {
+                self.record.incidents.note(
+                    IncidentKind::Flood,
+                    "log",
+                    "it logs more than 200 lines a second, and the rest is dropped",
+                );
+            }
+            Verdict::Drop => {}
+        }
+        let passed = matches!(verdict, Verdict::Pass | Verdict::PassAfter(_));
+        add(
+            if passed {
+                &self.record.log_lines
+            } else {
+                &self.record.log_dropped
+            },
+            1,
+        );
+        passed
     }
 
     fn span(&self, number: u64) -> Option<Span> {
@@ -53,12 +114,16 @@ impl PluginLog {
     }
 }
 
+/// Returns fields as one text of bounded length.
 fn joined(fields: &LogFields) -> String {
-    fields
-        .iter()
-        .map(|(name, value)| format!("{name}={value}"))
-        .collect::<Vec<_>>()
-        .join(" ")
+    let shown = fields.iter().take(MAX_FIELDS);
+    let mut parts: Vec<_> = shown
+        .map(|(name, value)| format!("{}={}", cut(name, MAX_PART), cut(value, MAX_PART)))
+        .collect();
+    if fields.len() > MAX_FIELDS {
+        parts.push(format!("… ({} of {} fields)", MAX_FIELDS, fields.len()));
+    }
+    cut(&parts.join(" "), MAX_TEXT).into_owned()
 }
 
 macro_rules! at_level {
@@ -79,17 +144,28 @@ impl LogSink for PluginLog {
     }
 
     fn event(&self, level: u32, target: &str, message: &str, fields: LogFields) {
+        let message = cut(message, MAX_TEXT);
+        if target == PANIC_TARGET {
+            let place = fields.first().map_or("", |(_, place)| place);
+            panics::hear(&format!("panicked at {}: {message}", cut(place, MAX_PART)));
+        }
+        if !self.admits() {
+            return;
+        }
         at_level!(
             level,
             event,
-            plugin.id = self.plugin,
-            plugin.target = target,
+            plugin.id = self.record.plugin,
+            plugin.target = &*cut(target, MAX_PART),
             plugin.fields = joined(&fields),
             "{message}"
         );
     }
 
     fn span_new(&self, level: u32, target: &str, name: &str, fields: LogFields) -> u64 {
+        if !self.admits() {
+            return 0;
+        }
         let mut spans = self.spans.lock().unwrap_or_else(PoisonError::into_inner);
         if spans.len() >= MAX_SPANS {
             return 0;
@@ -98,9 +174,9 @@ impl LogSink for PluginLog {
             level,
             span,
             "plugin",
-            plugin.id = self.plugin,
-            plugin.target = target,
-            plugin.name = name,
+            plugin.id = self.record.plugin,
+            plugin.target = &*cut(target, MAX_PART),
+            plugin.name = &*cut(name, MAX_PART),
             plugin.fields = joined(&fields),
         );
         if span.is_disabled() {
@@ -136,13 +212,21 @@ impl LogSink for PluginLog {
 #[cfg(test)]
 mod tests {
     use std::fmt::{Debug, Write as _};
-    use std::sync::Arc;
+    use std::time::Duration;
 
     use tracing::field::{Field, Visit};
     use tracing::span::{Attributes, Id, Record};
     use tracing::{Event, Metadata, Subscriber};
 
     use super::*;
+    use crate::incident::Incidents;
+    use crate::metrics::get;
+
+    fn log() -> PluginLog {
+        let record =
+            crate::record::Record::new("probe", Incidents::new(3, Duration::from_mins(10)));
+        PluginLog::new(Arc::new(record))
+    }
 
     /// A subscriber that writes down what it is told.
     #[derive(Clone, Default)]
@@ -197,7 +281,7 @@ mod tests {
     fn what_a_plugin_logs_comes_out_with_its_name() {
         let recorder = Recorder::default();
         tracing::subscriber::with_default(recorder.clone(), || {
-            let log = PluginLog::new("probe");
+            let log = log();
             let fields = || vec![("left".to_owned(), "2".to_owned())];
             let span = log.span_new(3, "probe::turn", "turn", fields());
             log.span_enter(span);
@@ -223,7 +307,7 @@ mod tests {
     fn numbers_that_no_span_has_are_ignored() {
         let recorder = Recorder::default();
         tracing::subscriber::with_default(recorder.clone(), || {
-            let log = PluginLog::new("probe");
+            let log = log();
             for number in [0, 7, u64::MAX] {
                 log.span_enter(number);
                 log.span_exit(number);
@@ -231,5 +315,87 @@ mod tests {
             }
         });
         assert!(recorder.0.lock().expect("not poisoned").is_empty());
+    }
+
+    #[test]
+    fn a_flood_is_cut_and_told_of() {
+        static STEP: AtomicU64 = AtomicU64::new(0);
+        static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+        let recorder = Recorder::default();
+        let log = PluginLog {
+            now: || {
+                *START.get_or_init(Instant::now) + Duration::from_secs(STEP.load(Ordering::Relaxed))
+            },
+            ..log()
+        };
+        tracing::subscriber::with_default(recorder.clone(), || {
+            for _ in 0..3000 {
+                log.event(2, "t", "again", Vec::new());
+                let span = log.span_new(2, "t", "s", Vec::new());
+                log.span_close(span);
+            }
+            STEP.store(1, Ordering::Relaxed);
+            log.event(2, "t", "after", Vec::new());
+        });
+        let lines = recorder.0.lock().expect("not poisoned");
+        assert_eq!(lines.len(), 1000 + 2);
+        assert_eq!(
+            lines[1000],
+            "event WARN message=log lines of a plugin were dropped, because there were too many plugin.id=\"probe\" plugin.dropped=5000"
+        );
+        assert!(lines[1001].contains("message=after"), "{}", lines[1001]);
+        assert_eq!(
+            (get(&log.record.log_lines), get(&log.record.log_dropped)),
+            (1001, 5000)
+        );
+        let incidents = log.record.incidents.list();
+        let kinds: Vec<_> = incidents
+            .iter()
+            .map(|incident| (incident.kind, incident.count))
+            .collect();
+        assert_eq!(kinds, [(IncidentKind::Flood, 1)]);
+    }
+
+    #[test]
+    fn long_texts_are_cut_between_characters() {
+        let recorder = Recorder::default();
+        tracing::subscriber::with_default(recorder.clone(), || {
+            let fields = |count: usize| {
+                (0..count)
+                    .map(|_| ("f".to_owned(), "ä".repeat(4000)))
+                    .collect()
+            };
+            log().event(2, &"t".repeat(5000), &"ä".repeat(4000), fields(1));
+            log().event(2, "t", "", fields(99));
+        });
+        let lines = recorder.0.lock().expect("not poisoned");
+        assert!(lines[0].contains("… (4096 of 8000 bytes)"), "{}", lines[0]);
+        assert!(lines[0].contains("… (1024 of 5000 bytes)"), "{}", lines[0]);
+        assert!(
+            lines[0].contains("f=") && lines[0].contains("… (1024 of 8000 bytes)"),
+            "{}",
+            lines[0]
+        );
+        assert!(lines.iter().all(|line| line.len() < 12_000));
+    }
+
+    #[test]
+    fn spans_that_are_never_closed_have_an_end() {
+        let recorder = Recorder::default();
+        static STEP: AtomicU64 = AtomicU64::new(0);
+        static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+        let log = PluginLog {
+            now: || {
+                *START.get_or_init(Instant::now)
+                    + Duration::from_secs(STEP.fetch_add(1, Ordering::Relaxed))
+            },
+            ..log()
+        };
+        tracing::subscriber::with_default(recorder, || {
+            let open = (0..2 * MAX_SPANS)
+                .filter(|_| log.span_new(2, "t", "s", Vec::new()) != 0)
+                .count();
+            assert_eq!(open, MAX_SPANS);
+        });
     }
 }

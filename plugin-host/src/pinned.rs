@@ -19,6 +19,7 @@ use memory_core::tier::{
 
 use crate::error::SlotError;
 use crate::host::PluginHost;
+use crate::method::Method;
 use crate::slot::Lease;
 
 /// An instance, held for one turn.
@@ -38,12 +39,12 @@ impl PinnedTurn {
 
     /// Returns the tier.
     pub fn tier(&self) -> Tier {
-        self.lease.0.build.manifest().tier
+        self.lease.0.build().manifest().tier
     }
 
     /// Returns the plugin.
     pub fn plugin(&self) -> &str {
-        &self.lease.0.build.manifest().id
+        &self.lease.0.build().manifest().id
     }
 
     /// Returns the number of the instance in its slot.
@@ -53,7 +54,7 @@ impl PinnedTurn {
 
     /// Returns whether the instance takes calls: the cheapest call over the border there is, for timing it.
     pub fn is_ready(&self) -> bool {
-        self.lease.0.tier.is_ready()
+        self.lease.0.guest.tier().is_ready()
     }
 
     /// Selects and renders the turn's blocks.
@@ -63,12 +64,17 @@ impl PinnedTurn {
         request: TurnRequest,
     ) -> Result<TurnPlan, SlotError> {
         let plan = self
-            .run("begin_turn", call, |tier, call| async move {
+            .run(Method::BeginTurn, call, |tier, call| async move {
                 tier.begin_turn(&call, request).await
             })
             .await?;
-        check_plan(&plan)
-            .map_err(|reason| self.failed("begin_turn", ErrorCode::INTERNAL, reason))?;
+        check_plan(&plan).map_err(|reason| {
+            self.lease
+                .0
+                .build()
+                .note_nonsense(Method::BeginTurn, &reason);
+            self.failed(Method::BeginTurn, ErrorCode::INTERNAL, reason)
+        })?;
         Ok(plan)
     }
 
@@ -79,7 +85,7 @@ impl PinnedTurn {
         token: CommitToken,
         message: String,
     ) -> Result<(), SlotError> {
-        self.run("commit", call, |tier, call| async move {
+        self.run(Method::Commit, call, |tier, call| async move {
             tier.commit(&call, token, message).await
         })
         .await
@@ -87,7 +93,7 @@ impl PinnedTurn {
 
     /// Forgets what a token stands for.
     pub async fn discard(&self, call: &Call, token: CommitToken) -> Result<(), SlotError> {
-        self.run("discard", call, |tier, call| async move {
+        self.run(Method::Discard, call, |tier, call| async move {
             tier.discard(&call, token).await
         })
         .await
@@ -95,7 +101,7 @@ impl PinnedTurn {
 
     /// Tells of something that happened.
     pub async fn on_event(&self, call: &Call, event: TierEvent) -> Result<(), SlotError> {
-        self.run("on_event", call, |tier, call| async move {
+        self.run(Method::OnEvent, call, |tier, call| async move {
             tier.on_event(&call, event).await
         })
         .await
@@ -107,7 +113,7 @@ impl PinnedTurn {
         call: &Call,
         request: TurnRequest,
     ) -> Result<Explanation, SlotError> {
-        self.run("explain", call, |tier, call| async move {
+        self.run(Method::Explain, call, |tier, call| async move {
             tier.explain(&call, request).await
         })
         .await
@@ -115,7 +121,7 @@ impl PinnedTurn {
 
     /// Returns the instance's counters.
     pub async fn stats(&self, call: &Call) -> Result<TierStats, SlotError> {
-        self.run("stats", call, |tier, call| async move {
+        self.run(Method::Stats, call, |tier, call| async move {
             tier.stats(&call).await
         })
         .await
@@ -123,7 +129,7 @@ impl PinnedTurn {
 
     /// Tells whether the instance can serve.
     pub async fn health(&self, call: &Call) -> Result<TierHealth, SlotError> {
-        self.run("health", call, |tier, call| async move {
+        self.run(Method::Health, call, |tier, call| async move {
             tier.health(&call).await
         })
         .await
@@ -131,7 +137,7 @@ impl PinnedTurn {
 
     async fn run<T, F>(
         &self,
-        method: &'static str,
+        method: Method,
         call: &Call,
         work: impl FnOnce(Arc<GuestTier>, Call) -> F + Send,
     ) -> Result<T, SlotError>
@@ -144,7 +150,8 @@ impl PinnedTurn {
             .limits()
             .call
             .min(Duration::from_millis(call.remaining_ms()));
-        let work = work(Arc::clone(&self.lease.0.tier), call.clone());
+        let active = &self.lease.0;
+        let work = work(Arc::clone(active.guest.tier()), call.clone());
         // The call holds the instance too: it may outlive this turn if the plugin does not let itself be cancelled.
         let lease = Arc::clone(&self.lease);
         let held = async move {
@@ -152,34 +159,14 @@ impl PinnedTurn {
             drop(lease);
             answer
         };
-        self.host.runtime().run(limit, held).await.map_err(|error| {
-            if error.code == ErrorCode::PANICKED {
-                self.note_panic(method, &error.message);
-            }
-            self.failed(method, error.code, error.message)
-        })
+        let answer = active.build().run(method, limit, held).await;
+        answer.map_err(|error| self.failed(method, error.code, error.message))
     }
 
-    fn note_panic(&self, method: &'static str, message: &str) {
-        let plugin = self.plugin();
-        let panics = self
-            .lease
-            .0
-            .build
-            .note_panic(self.host.limits().panic_window);
-        tracing::error!(
-            plugin,
-            method,
-            message,
-            panics,
-            "a plugin panicked; the panic was contained"
-        );
-    }
-
-    fn failed(&self, method: &'static str, code: ErrorCode, message: String) -> SlotError {
+    fn failed(&self, method: Method, code: ErrorCode, message: String) -> SlotError {
         SlotError::Call {
             plugin: self.plugin().to_owned(),
-            method,
+            method: method.name(),
             code,
             message,
         }

@@ -18,6 +18,8 @@ pub struct Candidate {
     pub manifest: PathBuf,
     /// Path of the library.
     pub library: PathBuf,
+    /// The bytes the manifest was made from, which are the ones a signature is for.
+    pub(crate) text: Vec<u8>,
 }
 
 /// A plugin folder.
@@ -64,7 +66,7 @@ impl Registry {
         manifests.sort();
         let mut seen = std::collections::BTreeSet::new();
         let read = |manifest: PathBuf| {
-            let sidecar = Sidecar::read(&manifest)?;
+            let (sidecar, text) = Sidecar::read_with_text(&manifest)?;
             if !seen.insert(sidecar.id.clone()) {
                 let file = manifest
                     .file_name()
@@ -81,6 +83,7 @@ impl Registry {
                 library: folder.join(&sidecar.file),
                 sidecar,
                 manifest,
+                text,
             })
         };
         Ok(manifests.into_iter().map(read).collect())

@@ -9,9 +9,16 @@ use memory_core::predicates::Tier;
 use toml_edit::DocumentMut;
 
 use crate::error::LoadError;
+use crate::files;
 
 /// Suffix of a manifest's file name.
 pub const SIDECAR_SUFFIX: &str = ".plugin.toml";
+
+/// Bytes a manifest may have.
+const FILE_LIMIT: u64 = 64 << 10;
+
+/// Bytes a library may have, since all of it is read into memory: a hundred times what our own have.
+const LIBRARY_LIMIT: u64 = 256 << 20;
 
 /// What a manifest says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,12 +44,30 @@ pub struct Sidecar {
 impl Sidecar {
     /// Reads a manifest from disk.
     pub fn read(path: &Path) -> Result<Self, LoadError> {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let text = std::fs::read_to_string(path).map_err(|source| LoadError::ReadManifest {
-            file: name.clone().into_owned(),
-            source,
-        })?;
-        Self::parse(&name, &text)
+        Self::read_with_text(path).map(|(sidecar, _)| sidecar)
+    }
+
+    /// Reads a manifest from disk and returns it with the very bytes it was made from.
+    pub(crate) fn read_with_text(path: &Path) -> Result<(Self, Vec<u8>), LoadError> {
+        let file = path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        let wrong = |reason: String| LoadError::Manifest {
+            file: file.clone(),
+            reason,
+        };
+        let bytes =
+            files::read(path, FILE_LIMIT).map_err(|fault| match fault.reason(FILE_LIMIT) {
+                Ok(reason) => wrong(reason),
+                Err(source) => LoadError::ReadManifest {
+                    file: file.clone(),
+                    source,
+                },
+            })?;
+        let text = str::from_utf8(&bytes).map_err(|_| wrong("not UTF-8".to_owned()))?;
+        Ok((Self::parse(&file, text)?, bytes))
     }
 
     /// Parses the text of a manifest; `file` is its name for messages.
@@ -107,6 +132,11 @@ impl Sidecar {
             .as_integer()
             .and_then(|bytes| u64::try_from(bytes).ok());
         let bytes = bytes.ok_or_else(|| wrong("key `bytes` must be a length".to_owned()))?;
+        if bytes > LIBRARY_LIMIT {
+            return Err(wrong(format!(
+                "key `bytes` is {bytes}: a library has at most {LIBRARY_LIMIT}"
+            )));
+        }
         Ok(Self {
             id,
             tier,
@@ -186,6 +216,10 @@ mod tests {
         check_refused(
             &good().replace("bytes = 9", "bytes = -9"),
             "key `bytes` must be a length",
+        );
+        check_refused(
+            &good().replace("bytes = 9", "bytes = 1099511627776"),
+            "key `bytes` is 1099511627776: a library has at most 268435456",
         );
         check_refused(
             &good().replace("[\"sections\"]", "[7]"),

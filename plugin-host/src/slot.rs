@@ -6,213 +6,59 @@
 //! cannot serve, the instance of the same tier that did before stays, or the newest good build of that tier comes back, and
 //! never another tier.
 
-use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use arc_swap::ArcSwapOption;
 use memory_core::abi::ErrorCode;
-use memory_core::abi::host::GuestTier;
 use memory_core::predicates::Tier;
 use memory_core::services::Services;
-use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
+use crate::build::Build;
 use crate::drain::{Drained, drain};
 use crate::error::{LoadError, SlotError};
 use crate::host::{Instance, PluginHost, Source};
-use crate::loader::{Build, LoadTimings};
+use crate::metrics::{ChangeCounters, ChangeMetrics, add};
 use crate::pinned::PinnedTurn;
 
+pub(crate) use self::active::{Active, Lease};
+use self::dwell::Dwell;
 use self::good::{Good, GoodBuilds};
+pub use self::status::{Pending, Serving, SlotStatus};
+pub use self::wish::{Change, Outcome, Wanted};
 
+mod active;
+mod dwell;
 mod good;
-
-/// What is to serve. Any difference means another instance.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wanted {
-    /// The configured tier.
-    pub tier: Tier,
-    /// The plugin that serves it.
-    pub plugin: String,
-    /// The tier's own settings as JSON.
-    pub config: String,
-    /// Digest of the settings.
-    pub digest: String,
-}
-
-impl Wanted {
-    /// Returns the wish for no tier at all.
-    pub fn off() -> Self {
-        Self {
-            tier: Tier::Off,
-            plugin: String::new(),
-            config: String::new(),
-            digest: String::new(),
-        }
-    }
-
-    fn is_same(&self, other: &Self) -> bool {
-        self.tier == other.tier && self.plugin == other.plugin && self.digest == other.digest
-    }
-}
-
-/// What really serves.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Serving {
-    /// The tier.
-    pub tier: Tier,
-    /// The plugin.
-    pub plugin: String,
-    /// The plugin's own version.
-    pub version: String,
-    /// Hash of the library.
-    pub sha256: String,
-    /// Digest of the settings.
-    pub digest: String,
-    /// Number of the instance in its slot, from 1.
-    pub generation: u64,
-}
-
-/// What is configured, what serves, and why they differ if they do.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SlotStatus {
-    /// The configured tier.
-    pub configured: Tier,
-    /// What serves; `None` when nothing does.
-    pub serving: Option<Serving>,
-    /// Why the configured plugin, or the build that a reload asked for, does not serve. A host tells its user when this changes.
-    pub problem: Option<Arc<LoadError>>,
-}
-
-/// What became of a wish.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// It serves already, or was refused a moment ago and is not tried again yet, and nothing changed for what serves.
-    Unchanged,
-    /// It serves now.
-    Switched,
-    /// It was refused; the instance of the same tier that served before still does.
-    KeptPrevious,
-    /// It was refused; the newest good build of the same tier that comes up serves now.
-    FellBack,
-    /// It was refused or is `off`; nothing serves.
-    Emptied,
-}
-
-/// What a call of [`Slot::ensure`] did.
-#[derive(Debug)]
-pub struct Change {
-    /// What became of the wish.
-    pub outcome: Outcome,
-    /// How long the new instance took to come up, when there is one.
-    pub timings: Option<LoadTimings>,
-    /// The drain of the instance that was replaced. It runs whether or not anybody waits for it.
-    pub drain: Option<JoinHandle<Drained>>,
-}
-
-impl Change {
-    const UNCHANGED: Self = Self {
-        outcome: Outcome::Unchanged,
-        timings: None,
-        drain: None,
-    };
-}
-
-/// One instance that serves or served.
-pub(crate) struct Active {
-    pub(crate) build: Arc<Build>,
-    pub(crate) tier: Arc<GuestTier>,
-    pub(crate) wanted: Wanted,
-    pub(crate) generation: u64,
-    fallback: bool,
-    leases: AtomicUsize,
-    idle: Notify,
-}
-
-impl fmt::Debug for Active {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let plugin = &self.build.manifest().id;
-        formatter
-            .debug_struct("Active")
-            .field("plugin", plugin)
-            .field("generation", &self.generation)
-            .finish_non_exhaustive()
-    }
-}
-
-impl Active {
-    pub(crate) fn leases(&self) -> usize {
-        self.leases.load(Ordering::SeqCst)
-    }
-
-    /// Waits until no turn holds the instance any more.
-    pub(crate) async fn idle(&self) {
-        loop {
-            let notified = self.idle.notified();
-            if self.leases() == 0 {
-                return;
-            }
-            notified.await;
-        }
-    }
-
-    fn serving(&self) -> Serving {
-        let manifest = self.build.manifest();
-        Serving {
-            tier: manifest.tier,
-            plugin: manifest.id.clone(),
-            version: manifest.version.clone(),
-            sha256: self.build.sha256().to_owned(),
-            digest: self.wanted.digest.clone(),
-            generation: self.generation,
-        }
-    }
-}
-
-/// A hold on an instance, counted.
-#[derive(Debug)]
-pub(crate) struct Lease(pub(crate) Arc<Active>);
-
-impl Lease {
-    fn take(current: &ArcSwapOption<Active>) -> Option<Self> {
-        loop {
-            let active = current.load_full()?;
-            active.leases.fetch_add(1, Ordering::SeqCst);
-            let lease = Self(active);
-            // Looked at again after it was counted: either the switch came later and its drain sees this lease, or it came
-            // before and the newcomer is taken instead.
-            if current
-                .load()
-                .as_ref()
-                .is_some_and(|now| Arc::ptr_eq(now, &lease.0))
-            {
-                return Some(lease);
-            }
-        }
-    }
-}
-
-impl Drop for Lease {
-    fn drop(&mut self) {
-        if self.0.leases.fetch_sub(1, Ordering::SeqCst) == 1 {
-            self.0.idle.notify_waiters();
-        }
-    }
-}
+mod status;
+mod wish;
 
 #[derive(Debug, Default)]
 struct Planning {
     generation: u64,
     refused: Option<(Wanted, Instant)>,
     good: GoodBuilds,
+    dwell: Dwell,
+}
+
+/// Why an instance is replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reason {
+    /// The wish has changed.
+    Wish,
+    /// Somebody asked for a new instance.
+    Reload,
+    /// The wish cannot be fulfilled.
+    StandIn,
 }
 
 #[derive(Debug)]
 struct Told {
     configured: Tier,
     problem: Option<Arc<LoadError>>,
+    pending: Option<Pending>,
 }
 
 /// What serves one assistant.
@@ -223,10 +69,15 @@ pub struct Slot {
     current: ArcSwapOption<Active>,
     planning: tokio::sync::Mutex<Planning>,
     told: Mutex<Told>,
+    counters: Arc<ChangeCounters>,
 }
 
 impl Slot {
-    pub(crate) fn new(host: Arc<PluginHost>, assistant: String) -> Self {
+    pub(crate) fn new(
+        host: Arc<PluginHost>,
+        assistant: String,
+        counters: Arc<ChangeCounters>,
+    ) -> Self {
         Self {
             host,
             assistant,
@@ -235,7 +86,9 @@ impl Slot {
             told: Mutex::new(Told {
                 configured: Tier::Off,
                 problem: None,
+                pending: None,
             }),
+            counters,
         }
     }
 
@@ -247,7 +100,14 @@ impl Slot {
             configured: told.configured,
             serving,
             problem: told.problem.clone(),
+            pending: told.pending.clone(),
+            warnings: self.host.warnings(),
         }
+    }
+
+    /// Returns what was counted since the slot was made.
+    pub fn metrics(&self) -> ChangeMetrics {
+        self.counters.snapshot()
     }
 
     /// Pins what serves now for one turn.
@@ -259,8 +119,8 @@ impl Slot {
     /// Makes a wish come true if it can be. Cheap when it is true already, so it belongs at the start of every turn.
     pub async fn ensure(&self, wanted: &Wanted, services: &Services) -> Change {
         self.host.follow_log_level();
-        if self.serves(wanted) && self.status().problem.is_none() {
-            return Change::UNCHANGED;
+        if self.serves(wanted) && self.is_settled() {
+            return Change::without_newcomer(Outcome::Unchanged);
         }
         let mut planning = self.planning.lock().await;
         let refused = planning
@@ -269,53 +129,88 @@ impl Slot {
             .filter(|(refused, _)| refused.is_same(wanted))
             .map(|(_, at)| *at);
         if self.serves(wanted) {
-            // What was refused is not wanted any more. A refused reload of this same wish remains a problem.
+            // What was refused or postponed is not wanted any more. A refused reload of this same wish remains a problem.
             if refused.is_none() {
                 planning.refused = None;
                 self.tell(wanted.tier, None);
+            } else {
+                self.tell_pending(None);
             }
-            return Change::UNCHANGED;
+            return Change::without_newcomer(Outcome::Unchanged);
         }
         if wanted.tier == Tier::Off {
             planning.refused = None;
+            planning.dwell.clear();
             self.tell(wanted.tier, None);
+            self.count(|counters| &counters.emptied);
             return Change {
-                outcome: Outcome::Emptied,
-                timings: None,
                 drain: self.switch(None),
+                ..Change::without_newcomer(Outcome::Emptied)
             };
         }
         if refused.is_some_and(|at| at.elapsed() < self.host.limits().retry) {
             // What stands in for it may have gone bad since, and that is no reason to wait.
             let current = self.current.load_full();
-            if current.is_none_or(|active| self.may_serve(wanted.tier, &active.build)) {
-                return Change::UNCHANGED;
+            if current.is_none_or(|active| may_serve(wanted.tier, active.build())) {
+                return Change::without_newcomer(Outcome::Unchanged);
             }
             return self.stand_in(&mut planning, wanted, services).await;
         }
-        self.replace(&mut planning, wanted, services).await
+        if let Some(pending) = self.must_wait(&planning, wanted) {
+            self.tell_pending(Some(pending));
+            self.count(|counters| &counters.postponed);
+            return Change::without_newcomer(Outcome::Postponed);
+        }
+        self.replace(&mut planning, wanted, services, Reason::Wish)
+            .await
     }
 
     /// Makes a new instance even if the same is serving, for instance because a new build was installed.
     pub async fn reload(&self, wanted: &Wanted, services: &Services) -> Change {
         let mut planning = self.planning.lock().await;
-        self.replace(&mut planning, wanted, services).await
+        self.replace(&mut planning, wanted, services, Reason::Reload)
+            .await
     }
 
     fn serves(&self, wanted: &Wanted) -> bool {
         match self.current.load().as_ref() {
-            None => wanted.tier == Tier::Off && self.status().configured == Tier::Off,
+            None => wanted.tier == Tier::Off && self.configured() == Tier::Off,
             Some(active) => {
                 active.wanted.is_same(wanted)
                     && !active.fallback
-                    && self.host.check_quarantine(&active.build).is_ok()
+                    && active.build().quarantine().is_none()
             }
         }
     }
 
-    /// Returns whether a build may serve a tier: it is of that tier and not quarantined.
-    fn may_serve(&self, tier: Tier, build: &Build) -> bool {
-        build.manifest().tier == tier && self.host.check_quarantine(build).is_ok()
+    fn configured(&self) -> Tier {
+        self.told
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .configured
+    }
+
+    /// Returns whether there is nothing to tell about what serves.
+    fn is_settled(&self) -> bool {
+        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        told.problem.is_none() && told.pending.is_none()
+    }
+
+    /// Returns the change that a wish would be, if it has to wait: it stays within the tier that serves well, and there
+    /// were too many such changes.
+    fn must_wait(&self, planning: &Planning, wanted: &Wanted) -> Option<Pending> {
+        let limits = self.host.limits();
+        let current = self.current.load_full()?;
+        let serves_well = !current.fallback && may_serve(wanted.tier, current.build());
+        let waits = planning
+            .dwell
+            .waits(Instant::now(), limits.dwell_changes, limits.dwell_window);
+        (serves_well && waits).then(|| Pending {
+            plugin: wanted.plugin.clone(),
+            digest: wanted.digest.clone(),
+            changes: limits.dwell_changes,
+            window: limits.dwell_window,
+        })
     }
 
     async fn bring_up(
@@ -325,9 +220,15 @@ impl Slot {
         services: &Services,
     ) -> Result<Instance, LoadError> {
         let (assistant, config) = (&self.assistant, &wanted.config);
-        self.host
+        let made = self
+            .host
             .bring_up(assistant, wanted.tier, source, config, services)
-            .await
+            .await;
+        match &made {
+            Ok(_) => self.count(|counters| &counters.loads),
+            Err(_) => self.count(|counters| &counters.refusals),
+        }
+        made
     }
 
     async fn replace(
@@ -335,14 +236,15 @@ impl Slot {
         planning: &mut Planning,
         wanted: &Wanted,
         services: &Services,
+        reason: Reason,
     ) -> Change {
         let source = Source::Named(wanted.plugin.clone());
         match self.bring_up(source, wanted, services).await {
             Ok(instance) => {
                 planning.refused = None;
-                planning.good.note(&instance.build, wanted);
+                planning.good.note(instance.guest.build(), wanted);
                 self.tell(wanted.tier, None);
-                self.install(planning, wanted, instance, false)
+                self.install(planning, wanted, instance, reason)
             }
             Err(error) => {
                 tracing::warn!(assistant = %self.assistant, tier = %wanted.tier, %error, "the configured tier cannot serve");
@@ -361,23 +263,26 @@ impl Slot {
         services: &Services,
     ) -> Change {
         let current = self.current.load_full();
-        if current.is_some_and(|active| self.may_serve(wanted.tier, &active.build)) {
-            return Change {
-                outcome: Outcome::KeptPrevious,
-                timings: None,
-                drain: None,
-            };
+        if current.is_some_and(|active| self.may_stay(wanted.tier, active.build())) {
+            self.count(|counters| &counters.kept);
+            return Change::without_newcomer(Outcome::KeptPrevious);
         }
         for good in planning.good.of(wanted.tier) {
             if let Some((settings, instance)) = self.revive(&good, wanted, services).await {
-                return self.install(planning, &settings, instance, true);
+                return self.install(planning, &settings, instance, Reason::StandIn);
             }
         }
+        planning.dwell.clear();
+        self.count(|counters| &counters.emptied);
         Change {
-            outcome: Outcome::Emptied,
-            timings: None,
             drain: self.switch(None),
+            ..Change::without_newcomer(Outcome::Emptied)
         }
+    }
+
+    /// Returns whether what serves may go on serving although something else is wanted.
+    fn may_stay(&self, tier: Tier, build: &Build) -> bool {
+        may_serve(tier, build) && !self.host.is_revoked(build)
     }
 
     /// Makes an instance of a good build if it can be, and returns it with the wish whose settings it has.
@@ -389,7 +294,7 @@ impl Slot {
     ) -> Option<(Wanted, Instance)> {
         // The settings of now may be the very fault, or too new for this build. Those it served with before are good.
         for settings in [wanted, &good.wanted] {
-            if !self.may_serve(wanted.tier, &good.build) {
+            if !may_serve(wanted.tier, &good.build) {
                 return None;
             }
             let source = Source::Loaded(Arc::clone(&good.build));
@@ -418,23 +323,36 @@ impl Slot {
         planning: &mut Planning,
         wanted: &Wanted,
         instance: Instance,
-        fallback: bool,
+        reason: Reason,
     ) -> Change {
         planning.generation += 1;
-        let active = Active {
-            build: instance.build,
-            tier: instance.tier,
-            wanted: wanted.clone(),
-            generation: planning.generation,
-            fallback,
-            leases: AtomicUsize::new(0),
-            idle: Notify::new(),
-        };
+        let replaced = self.current.load_full();
+        let same_tier =
+            replaced.is_some_and(|old| !old.fallback && old.build().manifest().tier == wanted.tier);
+        match reason {
+            Reason::Wish if same_tier => {
+                planning
+                    .dwell
+                    .note(Instant::now(), self.host.limits().dwell_changes);
+            }
+            // A reload was asked for by somebody who knows what it costs; a stand-in is needed.
+            Reason::Reload | Reason::StandIn if same_tier => {}
+            Reason::Wish | Reason::Reload | Reason::StandIn => planning.dwell.clear(),
+        }
+        let fallback = reason == Reason::StandIn;
         let outcome = if fallback {
+            self.count(|counters| &counters.fallbacks);
             Outcome::FellBack
         } else {
+            self.count(|counters| &counters.switches);
             Outcome::Switched
         };
+        let active = Active::new(
+            instance.guest,
+            wanted.clone(),
+            planning.generation,
+            fallback,
+        );
         Change {
             outcome,
             timings: Some(instance.timings),
@@ -444,14 +362,32 @@ impl Slot {
 
     fn switch(&self, newcomer: Option<Arc<Active>>) -> Option<JoinHandle<Drained>> {
         let old = self.current.swap(newcomer)?;
-        let host = Arc::clone(&self.host);
-        Some(self.host.runtime().host().spawn(drain(host, old)))
+        let (host, counters) = (Arc::clone(&self.host), Arc::clone(&self.counters));
+        Some(self.host.handle().spawn(drain(host, counters, old)))
+    }
+
+    fn count(&self, counter: impl Fn(&ChangeCounters) -> &AtomicU64) {
+        add(counter(&self.counters), 1);
+        add(counter(self.host.changes()), 1);
     }
 
     fn tell(&self, configured: Tier, problem: Option<Arc<LoadError>>) {
         *self.told.lock().unwrap_or_else(PoisonError::into_inner) = Told {
             configured,
             problem,
+            pending: None,
         };
     }
+
+    fn tell_pending(&self, pending: Option<Pending>) {
+        self.told
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pending = pending;
+    }
+}
+
+/// Returns whether a build may serve a tier: it is of that tier and not quarantined.
+fn may_serve(tier: Tier, build: &Build) -> bool {
+    build.manifest().tier == tier && build.quarantine().is_none()
 }

@@ -2,8 +2,11 @@
 //!
 //! Loading the file an operator copied would be a race and worse: a library that is cut short while it is mapped ends the
 //! process, and a path that was loaded once keeps giving the old library.
+//!
+//! Nothing is synced to disk. A copy is only ever opened by the process that has just written it or has compared every
+//! byte of it with a library it has just checked; one that a power cut left damaged is found by that and written again.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,7 +29,6 @@ pub(crate) fn stage(folder: &Path, sha256: &str, library: &[u8]) -> io::Result<P
         drop(fs::remove_file(&temporary));
     }
     written?;
-    File::open(folder)?.sync_all()?;
     Ok(path)
 }
 
@@ -35,9 +37,7 @@ fn write(path: &Path, library: &[u8]) -> io::Result<()> {
     options.write(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o500);
-    let mut file = options.open(path)?;
-    file.write_all(library)?;
-    file.sync_all()
+    options.open(path)?.write_all(library)
 }
 
 fn make_private_folder(folder: &Path) -> io::Result<()> {
@@ -45,7 +45,17 @@ fn make_private_folder(folder: &Path) -> io::Result<()> {
     builder.recursive(true);
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(folder)
+    builder.create(folder)?;
+    // It may have been there before, made by somebody with other ideas of privacy.
+    #[cfg(unix)]
+    {
+        let mode = std::os::unix::fs::PermissionsExt::mode(&fs::metadata(folder)?.permissions());
+        if mode & 0o022 != 0 {
+            let reason = "others may write to it; run `chmod go-w` on it";
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -78,5 +88,18 @@ mod tests {
             1,
             "no temporary file is left"
         );
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_folder_that_others_may_write_to_is_refused() {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).expect("set");
+        let error = stage(folder.path(), "00", b"library").expect_err("refused");
+        assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("set");
+        stage(folder.path(), "00", b"library").expect("staged");
     }
 }

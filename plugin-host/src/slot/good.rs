@@ -7,7 +7,7 @@ use std::sync::Arc;
 use memory_core::predicates::Tier;
 
 use super::Wanted;
-use crate::loader::Build;
+use crate::build::Build;
 
 /// Builds remembered for each tier; whoever goes through more in one process has other troubles.
 const BUILDS_PER_TIER: usize = 8;

@@ -42,6 +42,12 @@ struct Config {
     health_hangs: bool,
     /// Dropping the instance panics.
     panic_in_drop: bool,
+    /// The method of this name panics.
+    panic_in: String,
+    /// `health` blocks its thread for this long.
+    block_health_ms: u64,
+    /// Dropping the instance blocks its thread for this long.
+    block_drop_ms: u64,
 }
 
 /// The tier.
@@ -63,7 +69,25 @@ impl fmt::Debug for Probe {
 
 impl Drop for Probe {
     fn drop(&mut self) {
+        block_thread(self.config.block_drop_ms);
         assert!(!self.config.panic_in_drop, "told to panic in drop");
+    }
+}
+
+/// Holds the thread, as code does that knows nothing of waiting.
+fn block_thread(milliseconds: u64) {
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_millis(milliseconds) {
+        std::hint::spin_loop();
+    }
+}
+
+/// Logs without measure: many events, one that is very long, and spans that are never closed.
+fn flood() {
+    tracing::warn!(field = "f".repeat(100_000), "{}", "ä".repeat(1_000_000));
+    for number in 0..5_000 {
+        tracing::warn!(number, "flood");
+        std::mem::forget(tracing::warn_span!("leak", number));
     }
 }
 
@@ -109,6 +133,11 @@ fn show<T: fmt::Debug, E: fmt::Display>(name: &str, answer: Result<T, E>) -> Str
 }
 
 impl Probe {
+    /// Panics if this method is told to.
+    fn obey(&self, method: &str) {
+        assert!(self.config.panic_in != method, "told to panic in {method}");
+    }
+
     /// Asks every service that was handed out, and returns a line for each.
     async fn ask_everything(&self, call: &Call, request: &TurnRequest) -> Vec<String> {
         let mut lines = vec![format!("offered: {:?}", self.services.offered())];
@@ -282,6 +311,7 @@ impl MemoryTier for Probe {
                     std::hint::spin_loop();
                 }
             }
+            "flood" => flood(),
             "slow" => wait(call, Duration::from_millis(50)).await,
             "until cancelled" => {
                 while !call.is_cancelled() {
@@ -319,6 +349,7 @@ impl MemoryTier for Probe {
         token: CommitToken,
         _message: String,
     ) -> Result<(), TierError> {
+        self.obey("commit");
         if token.0.split('/').next() != Some(&self.config.label) {
             return Err(TierError::Internal {
                 reason: format!("`{}` is not a token of this instance", token.0),
@@ -329,6 +360,7 @@ impl MemoryTier for Probe {
     }
 
     async fn discard(&self, _call: &Call, token: CommitToken) -> Result<(), TierError> {
+        self.obey("discard");
         if token.0.split('/').next() == Some(&self.config.label) {
             Ok(())
         } else {
@@ -339,11 +371,13 @@ impl MemoryTier for Probe {
     }
 
     async fn on_event(&self, _call: &Call, event: TierEvent) -> Result<(), TierError> {
+        self.obey("on_event");
         tracing::debug!(?event, "told");
         Ok(())
     }
 
     async fn explain(&self, _call: &Call, request: TurnRequest) -> Result<Explanation, TierError> {
+        self.obey("explain");
         Ok(Explanation {
             candidates: Vec::new(),
             notes: vec![request.user_message],
@@ -351,6 +385,7 @@ impl MemoryTier for Probe {
     }
 
     async fn stats(&self, _call: &Call) -> Result<TierStats, TierError> {
+        self.obey("stats");
         Ok(TierStats {
             turns: self.turns.load(Ordering::Relaxed),
             committed_sections: self.committed.load(Ordering::Relaxed),
@@ -359,6 +394,8 @@ impl MemoryTier for Probe {
     }
 
     async fn health(&self, _call: &Call) -> Result<TierHealth, TierError> {
+        self.obey("health");
+        block_thread(self.config.block_health_ms);
         if self.config.health_hangs {
             std::future::pending::<()>().await;
         }

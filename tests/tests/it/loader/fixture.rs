@@ -8,7 +8,8 @@ use memory_core::config::Config;
 use memory_core::predicates::Tier;
 use memory_core::predicates::registry::{BUILT, TierRow};
 use plugin_host::{
-    AllowEntry, AllowList, Candidate, HostOptions, Limits, PluginHost, Registry, Wanted, sha256_hex,
+    AllowEntry, AllowList, Candidate, HostOptions, Limits, PluginHost, PublicKey, Registry,
+    SigningKey, TrustedKey, Wanted, sha256_hex, signature_path,
 };
 use tempfile::TempDir;
 use tokio::runtime::Handle;
@@ -45,6 +46,15 @@ pub(super) fn wanted(plugin: &str, label: &str) -> Wanted {
         plugin: plugin.to_owned(),
         config: format!("{{\"label\":\"{label}\"}}"),
         digest: format!("digest of {label}"),
+    }
+}
+
+/// Returns the wish for the probe with settings of its own; their text is the digest too.
+pub(super) fn wanted_with(config: &str) -> Wanted {
+    Wanted {
+        config: config.to_owned(),
+        digest: config.to_owned(),
+        ..wanted("probe", "")
     }
 }
 
@@ -102,19 +112,27 @@ impl Folder {
 
     /// Returns the host, which must be asked for inside a runtime.
     pub(super) fn host(&self) -> &Arc<PluginHost> {
+        self.host_with(|_| ())
+    }
+
+    /// Returns the host. The first who asks for it may change its limits.
+    pub(super) fn host_with(&self, change: impl FnOnce(&mut Limits)) -> &Arc<PluginHost> {
         self.host.get_or_init(|| {
-            let limits = Limits {
+            let mut limits = Limits {
                 create: Duration::from_secs(1),
                 health: Duration::from_millis(250),
                 drain: Duration::from_millis(200),
                 grace: Duration::from_millis(100),
                 call: Duration::from_mins(1),
+                // Tests change settings more often than people do.
+                dwell_window: Duration::ZERO,
                 ..Limits::default()
             };
+            change(&mut limits);
             let options = HostOptions {
                 folder: Some(self.plugins()),
-                allow_files: vec![self.allow_file()],
-                staging: self.folder.path().join("staging"),
+                allow_files: vec![self.allow_file(), self.other_allow_file()],
+                staging: self.staging(),
                 limits,
             };
             PluginHost::start(options, Handle::current()).expect("the machinery starts")
@@ -141,12 +159,22 @@ impl Folder {
     /// Puts another build in the place of `probe`, trusts it, and returns its hash: the same code with bytes behind it that
     /// no loader reads.
     pub(super) fn rebuild_probe(&self) -> String {
-        let library = self.add_test_plugin_as("probe", "probe");
+        self.add_test_plugin_as("probe", "probe");
+        self.change_library("probe", |bytes| bytes.extend(b"another build"))
+    }
+
+    /// Changes a plugin's library and makes manifest and allow file fit it. Returns its hash.
+    ///
+    /// The file is replaced by another of its name, as whoever installs a build does.
+    pub(super) fn change_library(&self, id: &str, change: impl FnOnce(&mut Vec<u8>)) -> String {
+        let library = self.library(id);
         let mut bytes = std::fs::read(&library).expect("read");
-        bytes.extend(b"another build");
+        change(&mut bytes);
         let sha256 = sha256_hex(&bytes);
-        std::fs::write(&library, &bytes).expect("written");
-        self.edit_manifest("probe", |text| {
+        let temporary = library.with_extension("new");
+        std::fs::write(&temporary, &bytes).expect("written");
+        std::fs::rename(&temporary, &library).expect("renamed");
+        self.edit_manifest(id, |text| {
             let line = |line: &str| match line.split(' ').next() {
                 Some("sha256") => format!("sha256 = \"{sha256}\"\n"),
                 Some("bytes") => format!("bytes = {}\n", bytes.len()),
@@ -154,7 +182,7 @@ impl Folder {
             };
             text.lines().map(line).collect()
         });
-        self.trust("probe", &sha256);
+        self.trust(id, &sha256);
         sha256
     }
 
@@ -199,6 +227,33 @@ impl Folder {
         std::fs::write(self.manifest(id), edit(&text)).expect("written");
     }
 
+    /// Removes every entry from the allow file.
+    pub(super) fn trust_nothing(&self) {
+        std::fs::write(self.allow_file(), "").expect("written");
+    }
+
+    /// Lists a key.
+    pub(super) fn trust_key(&self, id: &str, key: PublicKey, plugins: Option<Vec<String>>) {
+        let mut list = AllowList::read(&self.allow_file()).expect("a good list");
+        list.trust_key(TrustedKey {
+            id: id.to_owned(),
+            ed25519: key,
+            note: "made by a test".to_owned(),
+            plugins,
+        });
+        std::fs::write(self.allow_file(), list.render()).expect("written");
+    }
+
+    /// Signs a plugin's manifest.
+    pub(super) fn sign(&self, id: &str, key: &SigningKey) {
+        let manifest = std::fs::read(self.manifest(id)).expect("read");
+        std::fs::write(self.signature(id), key.sign(&manifest)).expect("written");
+    }
+
+    pub(super) fn signature(&self, id: &str) -> PathBuf {
+        signature_path(&self.manifest(id))
+    }
+
     fn trust(&self, id: &str, sha256: &str) {
         let mut list = AllowList::read(&self.allow_file()).expect("a good list");
         list.trust(AllowEntry {
@@ -213,11 +268,24 @@ impl Folder {
         self.folder.path().join("plugins")
     }
 
-    fn manifest(&self, id: &str) -> PathBuf {
+    pub(super) fn staging(&self) -> PathBuf {
+        self.folder.path().join("staging")
+    }
+
+    pub(super) fn library(&self, id: &str) -> PathBuf {
+        self.plugins().join(format!("{id}.so"))
+    }
+
+    pub(super) fn manifest(&self, id: &str) -> PathBuf {
         self.plugins().join(format!("{id}.plugin.toml"))
     }
 
-    fn allow_file(&self) -> PathBuf {
+    pub(super) fn allow_file(&self) -> PathBuf {
         self.folder.path().join("plugins.allow.toml")
+    }
+
+    /// Returns a second allow file, which no test has until it writes one.
+    pub(super) fn other_allow_file(&self) -> PathBuf {
+        self.folder.path().join("other.allow.toml")
     }
 }

@@ -1,0 +1,253 @@
+//! What went wrong in a build, and when that is enough to stop using it.
+//!
+//! A panic was contained and may have been one bad input, so it takes several within a window. A call that never gives its
+//! thread back cannot be contained: the thread is lost for good, and one is enough for the life of the process.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use crate::text::cut;
+
+/// Incidents remembered of a build; the oldest gives way.
+const REMEMBERED: usize = 32;
+
+/// Times of panics remembered of a build. No limit for a quarantine is larger than this.
+const PANICS_REMEMBERED: usize = 64;
+
+/// Bytes of an incident's message.
+const MESSAGE: usize = 512;
+
+/// What kind of thing went wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IncidentKind {
+    /// It panicked, and the panic was contained.
+    Panic,
+    /// It did not give its thread back.
+    Blocked,
+    /// It did not answer within its time, and was cancelled.
+    Deadline,
+    /// It answered with something that cannot be used.
+    Nonsense,
+    /// It logged more than anybody can read, and a part was dropped.
+    Flood,
+}
+
+impl fmt::Display for IncidentKind {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Panic => "panic",
+            Self::Blocked => "blocked",
+            Self::Deadline => "deadline",
+            Self::Nonsense => "nonsense",
+            Self::Flood => "flood",
+        })
+    }
+}
+
+/// Something that went wrong in a build, once or again and again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Incident {
+    /// What kind of thing.
+    pub kind: IncidentKind,
+    /// The method it happened in.
+    pub method: &'static str,
+    /// What happened, in one line.
+    pub message: String,
+    /// When it happened last.
+    pub at: Instant,
+    /// How often it happened.
+    pub count: u64,
+}
+
+/// Why a build is not used any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "cause", rename_all = "snake_case")]
+pub enum Quarantine {
+    /// It panicked too often in a short time. It may serve again when that time has passed.
+    Panicked {
+        /// How often.
+        times: usize,
+        /// Where it did last.
+        method: &'static str,
+    },
+    /// A call did not give its thread back. It never serves again in this process.
+    Blocked {
+        /// Where it did.
+        method: &'static str,
+    },
+}
+
+impl fmt::Display for Quarantine {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Panicked { times, .. } => write!(formatter, "panicked {times} times"),
+            Self::Blocked { method } => write!(formatter, "blocked its thread in `{method}`"),
+        }
+    }
+}
+
+/// The incidents of one build.
+#[derive(Debug)]
+pub(crate) struct Incidents {
+    panics_allowed: usize,
+    window: Duration,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    list: VecDeque<Incident>,
+    panics: VecDeque<(Instant, &'static str)>,
+    blocked: Option<&'static str>,
+}
+
+impl Incidents {
+    /// Returns an empty record of a build that is quarantined by so many panics within a window.
+    pub(crate) const fn new(panics_allowed: usize, window: Duration) -> Self {
+        Self {
+            panics_allowed,
+            window,
+            kept: Mutex::new(Kept {
+                list: VecDeque::new(),
+                panics: VecDeque::new(),
+                blocked: None,
+            }),
+        }
+    }
+
+    /// Notes an incident and returns how often it has happened.
+    pub(crate) fn note(&self, kind: IncidentKind, method: &'static str, message: &str) -> u64 {
+        self.note_at(Instant::now(), kind, method, message)
+    }
+
+    fn note_at(&self, at: Instant, kind: IncidentKind, method: &'static str, message: &str) -> u64 {
+        let message = cut(message, MESSAGE).replace(['\n', '\r'], " ");
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        match kind {
+            IncidentKind::Panic => {
+                kept.panics.push_back((at, method));
+                if kept.panics.len() > PANICS_REMEMBERED {
+                    kept.panics.pop_front();
+                }
+            }
+            IncidentKind::Blocked => kept.blocked = kept.blocked.or(Some(method)),
+            IncidentKind::Deadline | IncidentKind::Nonsense | IncidentKind::Flood => {}
+        }
+        let same = kept.list.iter().position(|known| {
+            known.kind == kind && known.method == method && known.message == message
+        });
+        let mut incident = same
+            .and_then(|index| kept.list.remove(index))
+            .unwrap_or(Incident {
+                kind,
+                method,
+                message,
+                at,
+                count: 0,
+            });
+        incident.at = at;
+        incident.count += 1;
+        let count = incident.count;
+        kept.list.push_back(incident);
+        if kept.list.len() > REMEMBERED {
+            kept.list.pop_front();
+        }
+        count
+    }
+
+    /// Returns the incidents, the latest last.
+    pub(crate) fn list(&self) -> Vec<Incident> {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.list.iter().cloned().collect()
+    }
+
+    /// Returns why the build must not be used, if so.
+    pub(crate) fn quarantine(&self) -> Option<Quarantine> {
+        self.quarantine_at(Instant::now())
+    }
+
+    fn quarantine_at(&self, now: Instant) -> Option<Quarantine> {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(method) = kept.blocked {
+            return Some(Quarantine::Blocked { method });
+        }
+        let recent = |at: Instant| now.duration_since(at) < self.window;
+        let times = kept.panics.iter().filter(|(at, _)| recent(*at)).count();
+        let (_, method) = kept.panics.back()?;
+        (times >= self.panics_allowed).then_some(Quarantine::Panicked { times, method })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WINDOW: Duration = Duration::from_mins(10);
+
+    #[test]
+    fn panics_count_within_a_window_and_expire() {
+        let incidents = Incidents::new(3, WINDOW);
+        let start = Instant::now();
+        let later = |minutes: u64| start + Duration::from_mins(minutes);
+        for (minute, method) in [(0, "create"), (5, "health"), (9, "begin_turn")] {
+            assert_eq!(incidents.quarantine_at(later(minute)), None);
+            incidents.note_at(later(minute), IncidentKind::Panic, method, "boom");
+        }
+        let quarantine = incidents.quarantine_at(later(9)).expect("three are enough");
+        assert_eq!(
+            quarantine,
+            Quarantine::Panicked {
+                times: 3,
+                method: "begin_turn"
+            }
+        );
+        assert_eq!(
+            incidents.quarantine_at(later(10)),
+            None,
+            "the first is too old by now"
+        );
+        incidents.note_at(later(11), IncidentKind::Panic, "commit", "boom");
+        assert!(incidents.quarantine_at(later(11)).is_some());
+    }
+
+    #[test]
+    fn a_blocked_thread_is_enough_and_never_forgotten() {
+        let incidents = Incidents::new(3, WINDOW);
+        let start = Instant::now();
+        incidents.note_at(
+            start,
+            IncidentKind::Deadline,
+            "begin_turn",
+            "no answer within 50 ms",
+        );
+        assert_eq!(incidents.quarantine_at(start), None);
+        incidents.note_at(start, IncidentKind::Blocked, "begin_turn", "");
+        incidents.note_at(start, IncidentKind::Blocked, "health", "");
+        let quarantine = incidents
+            .quarantine_at(start + 99 * WINDOW)
+            .expect("for good");
+        assert_eq!(quarantine.to_string(), "blocked its thread in `begin_turn`");
+    }
+
+    #[test]
+    fn the_list_is_bounded_and_counts_what_repeats() {
+        let incidents = Incidents::new(3, WINDOW);
+        for number in 0..100 {
+            incidents.note(IncidentKind::Nonsense, "begin_turn", &format!("{number}"));
+            incidents.note(IncidentKind::Deadline, "stats", "no\nanswer");
+        }
+        let list = incidents.list();
+        assert_eq!(list.len(), REMEMBERED);
+        let last = list.last().expect("there are some");
+        assert_eq!((last.message.as_str(), last.count), ("no answer", 100));
+        incidents.note(IncidentKind::Panic, "health", &"ä".repeat(MESSAGE));
+        let list = incidents.list();
+        let long = &list.last().expect("there are some").message;
+        assert!(long.ends_with("… (512 of 1024 bytes)"), "{long}");
+    }
+}
