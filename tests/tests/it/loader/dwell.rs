@@ -40,7 +40,10 @@ async fn a_change_too_many_waits_and_the_status_says_so() {
     let status = slot.status();
     assert_eq!(status.problem, None, "nothing is wrong with it");
     let pending = status.pending.expect("it waits");
-    assert_eq!((pending.plugin.as_str(), pending.digest.as_str()), ("probe", "digest of 3"));
+    assert_eq!(
+        (pending.plugin.as_str(), pending.digest.as_str()),
+        ("probe", "digest of 3")
+    );
     assert_eq!(
         pending.to_string(),
         "settings or plugin of this tier changed 2 times within 3600 s; the latest change follows when that time has passed"
@@ -63,7 +66,6 @@ async fn another_tier_and_off_never_wait() {
     assert_eq!(slot.status().pending, None);
     check_outcome(&slot, &wanted("probe", "4"), Outcome::Switched).await;
     check_serves(&slot, "4").await;
-    used_up(&slot).await.to_owned();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -106,12 +108,17 @@ async fn what_went_bad_is_replaced_at_once() {
     used_up(&slot).await;
     let turn = slot.pin().expect("it serves");
     for _ in 0..3 {
-        super::say(&turn, "panic", super::LONG).await.expect_err("it panics");
+        super::say(&turn, "panic", super::LONG)
+            .await
+            .expect_err("it panics");
     }
     drop(turn);
     let newer = folder.rebuild_probe();
     check_outcome(&slot, &wanted("probe", "3"), Outcome::Switched).await;
-    assert_eq!(slot.status().serving.map(|serving| serving.sha256), Some(newer));
+    assert_eq!(
+        slot.status().serving.map(|serving| serving.sha256),
+        Some(newer)
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

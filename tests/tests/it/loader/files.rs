@@ -36,7 +36,9 @@ async fn check_unharmed(harm: impl FnOnce(&Path)) {
     // Code that has not run yet is read from the library now.
     let text = say(&turn, "echo", LONG).await.expect("it is answered");
     assert!(text.contains("pages.count"), "{text}");
-    say(&turn, "panic", LONG).await.expect_err("unwinding works too");
+    say(&turn, "panic", LONG)
+        .await
+        .expect_err("unwinding works too");
     check_serves(&slot, "one").await;
 
     // A wish that needs the file is refused, and what serves goes on.
@@ -48,7 +50,12 @@ async fn check_unharmed(harm: impl FnOnce(&Path)) {
     // With the file back, the wish is fulfilled by the build that is loaded.
     folder.add_test_plugin("probe");
     let change = slot.reload(&wanted("probe", "two"), &services).await;
-    assert_eq!(change.outcome, Outcome::Switched, "{:?}", slot.status().problem);
+    assert_eq!(
+        change.outcome,
+        Outcome::Switched,
+        "{:?}",
+        slot.status().problem
+    );
     assert_eq!(folder.host().builds().len(), 1);
     check_serves(&slot, "two").await;
 }
@@ -66,7 +73,10 @@ async fn a_library_that_is_replaced_by_another_file_harms_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_library_that_is_cut_short_in_place_harms_nothing() {
     check_unharmed(|library| {
-        let file = std::fs::File::options().write(true).open(library).expect("opened");
+        let file = std::fs::File::options()
+            .write(true)
+            .open(library)
+            .expect("opened");
         file.set_len(0).expect("cut");
     })
     .await;
@@ -77,7 +87,10 @@ async fn a_library_that_is_overwritten_in_place_harms_nothing() {
     check_unharmed(|library| {
         let length = std::fs::metadata(library).expect("there").len();
         let nothing = vec![0; usize::try_from(length).expect("it is small")];
-        let mut file = std::fs::File::options().write(true).open(library).expect("opened");
+        let mut file = std::fs::File::options()
+            .write(true)
+            .open(library)
+            .expect("opened");
         std::io::Write::write_all(&mut file, &nothing).expect("written");
     })
     .await;
@@ -115,14 +128,29 @@ async fn a_newer_build_that_is_installed_over_the_old_one_serves_after_a_reload(
     let running = in_flight(&old).await;
     let newer = folder.rebuild_probe();
     let change = slot.ensure(&wanted("probe", "one"), &services).await;
-    assert_eq!(change.outcome, Outcome::Unchanged, "nobody has asked for it");
+    assert_eq!(
+        change.outcome,
+        Outcome::Unchanged,
+        "nobody has asked for it"
+    );
     let change = slot.reload(&wanted("probe", "one"), &services).await;
     assert_eq!(change.outcome, Outcome::Switched);
-    assert_eq!(slot.status().serving.map(|serving| serving.sha256), Some(newer));
+    assert_eq!(
+        slot.status().serving.map(|serving| serving.sha256),
+        Some(newer)
+    );
     for turn in running {
         assert_eq!(turn.await.expect("it ends"), "label: one");
     }
     check_serves(&slot, "one").await;
     drop(old);
-    assert_eq!(change.drain.expect("a drain").await.expect("it ends").abandoned, 0);
+    assert_eq!(
+        change
+            .drain
+            .expect("a drain")
+            .await
+            .expect("it ends")
+            .abandoned,
+        0
+    );
 }

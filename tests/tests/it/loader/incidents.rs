@@ -28,7 +28,10 @@ fn quarantine(host: &PluginHost) -> Option<Quarantine> {
 fn kinds(host: &PluginHost) -> Vec<(IncidentKind, &'static str, u64)> {
     let builds = host.incidents();
     let of = |incident: &plugin_host::Incident| (incident.kind, incident.method, incident.count);
-    builds.iter().flat_map(|build| build.incidents.iter().map(of)).collect()
+    builds
+        .iter()
+        .flat_map(|build| build.incidents.iter().map(of))
+        .collect()
 }
 
 async fn check_method_panics(slot: &Slot, method: &str) {
@@ -55,7 +58,14 @@ async fn check_method_panics(slot: &Slot, method: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_panic_in_each_method_of_a_turn_counts() {
-    for method in ["begin_turn", "commit", "discard", "on_event", "explain", "stats"] {
+    for method in [
+        "begin_turn",
+        "commit",
+        "discard",
+        "on_event",
+        "explain",
+        "stats",
+    ] {
         let folder = Folder::with_probe();
         let host = folder.host();
         let slot = host.slot("ada");
@@ -68,7 +78,10 @@ async fn a_panic_in_each_method_of_a_turn_counts() {
             assert_eq!(noted, [(IncidentKind::Panic, noted[0].1, time)]);
             assert_eq!(noted[0].1, method);
         }
-        assert!(matches!(quarantine(host), Some(Quarantine::Panicked { times: 3, .. })));
+        assert!(matches!(
+            quarantine(host),
+            Some(Quarantine::Panicked { times: 3, .. })
+        ));
         let change = slot.ensure(&wanted, &services::all()).await;
         assert_eq!(change.outcome, Outcome::Emptied, "{method}");
     }
@@ -88,12 +101,22 @@ async fn a_panic_while_coming_up_or_going_away_counts() {
             let slot = host.slot("ada");
             slot.ensure(&wanted_with(config), &services::all()).await;
             drop(slot);
-            until(host, |host| kinds(host).iter().map(|(_, _, count)| count).sum::<u64>() == time).await;
+            until(host, |host| {
+                kinds(host).iter().map(|(_, _, count)| count).sum::<u64>() == time
+            })
+            .await;
         }
         let noted = kinds(host);
-        assert!(noted.iter().all(|(kind, in_method, _)| (*kind, *in_method) == (IncidentKind::Panic, method)), "{noted:?}");
+        assert!(
+            noted
+                .iter()
+                .all(|(kind, in_method, _)| (*kind, *in_method) == (IncidentKind::Panic, method)),
+            "{noted:?}"
+        );
         let slot = host.slot("bob");
-        let change = slot.ensure(&wanted("probe", "good"), &services::all()).await;
+        let change = slot
+            .ensure(&wanted("probe", "good"), &services::all())
+            .await;
         assert_eq!(change.outcome, Outcome::Emptied);
         assert_eq!(
             slot.status().problem.expect("it is told").to_string(),
@@ -110,15 +133,32 @@ async fn a_panic_while_a_call_is_dropped_counts() {
     slot.ensure(&wanted("probe", "one"), &services::all()).await;
     let turn = slot.pin().expect("it serves");
     for _ in 0..3 {
-        say(&turn, "panic when cancelled", SHORT).await.expect_err("it hangs");
+        say(&turn, "panic when cancelled", SHORT)
+            .await
+            .expect_err("it hangs");
     }
     until(host, |host| quarantine(host).is_some()).await;
     let noted = kinds(host);
-    assert!(noted.contains(&(IncidentKind::Panic, "begin_turn", 3)), "{noted:?}");
-    assert!(noted.contains(&(IncidentKind::Deadline, "begin_turn", 3)), "{noted:?}");
+    assert!(
+        noted.contains(&(IncidentKind::Panic, "begin_turn", 3)),
+        "{noted:?}"
+    );
+    assert!(
+        noted.contains(&(IncidentKind::Deadline, "begin_turn", 3)),
+        "{noted:?}"
+    );
     let all = host.incidents();
-    let messages: Vec<_> = all[0].incidents.iter().map(|incident| incident.message.as_str()).collect();
-    assert!(messages.iter().any(|message| message.ends_with("told to panic when cancelled")), "{messages:?}");
+    let messages: Vec<_> = all[0]
+        .incidents
+        .iter()
+        .map(|incident| incident.message.as_str())
+        .collect();
+    assert!(
+        messages
+            .iter()
+            .any(|message| message.ends_with("told to panic when cancelled")),
+        "{messages:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -141,13 +181,34 @@ async fn a_call_that_never_returns_quarantines_its_build_and_nobody_else() {
     // While it still spins, turns of the same build and of another are answered.
     check_serves(&neighbour, "two").await;
     let (call, _control) = new_call(CallScope::default(), LONG);
-    other_tier.pin().expect("it serves").stats(&call).await.expect("another build's threads are its own");
+    other_tier
+        .pin()
+        .expect("it serves")
+        .stats(&call)
+        .await
+        .expect("another build's threads are its own");
 
     until(host, |host| quarantine(host).is_some()).await;
-    assert_eq!(quarantine(host), Some(Quarantine::Blocked { method: "begin_turn" }));
-    assert_eq!(host.metrics().builds.iter().map(|build| build.blocked_threads).sum::<usize>(), 1);
+    assert_eq!(
+        quarantine(host),
+        Some(Quarantine::Blocked {
+            method: "begin_turn"
+        })
+    );
+    assert_eq!(
+        host.metrics()
+            .builds
+            .iter()
+            .map(|build| build.blocked_threads)
+            .sum::<usize>(),
+        1
+    );
     let change = slot.ensure(&wanted("probe", "one"), &services).await;
-    assert_eq!(change.outcome, Outcome::FellBack, "the good build before it");
+    assert_eq!(
+        change.outcome,
+        Outcome::FellBack,
+        "the good build before it"
+    );
     let status = slot.status();
     assert_eq!(status.serving.expect("it serves").sha256, good);
     assert_eq!(
@@ -158,7 +219,11 @@ async fn a_call_that_never_returns_quarantines_its_build_and_nobody_else() {
     // The neighbour's turn still ends where it began; its next one finds the same as everybody.
     check_serves(&neighbour, "two").await;
     let change = neighbour.ensure(&wanted("probe", "two"), &services).await;
-    assert_eq!(change.outcome, Outcome::Emptied, "this assistant has no build from before");
+    assert_eq!(
+        change.outcome,
+        Outcome::Emptied,
+        "this assistant has no build from before"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -176,7 +241,9 @@ async fn when_all_threads_are_blocked_turns_are_answered_at_once() {
         spinning.await.expect("it ends").expect_err("it blocks");
     }
     until(host, |host| host.metrics().builds[0].blocked_threads == 2).await;
-    let error = say(&turn, "hello", LONG).await.expect_err("no thread is left");
+    let error = say(&turn, "hello", LONG)
+        .await
+        .expect_err("no thread is left");
     assert_eq!(
         error.to_string(),
         "plugin `probe`: `begin_turn` failed (UNAVAILABLE): no thread is left for it: this build blocked its thread in `begin_turn`"
@@ -220,7 +287,10 @@ async fn a_create_that_does_not_end_is_not_begun_again_and_again() {
         "plugin `probe`: create did not finish within 100 ms"
     );
     until(host, |host| quarantine(host).is_some()).await;
-    assert_eq!(quarantine(host), Some(Quarantine::Blocked { method: "create" }));
+    assert_eq!(
+        quarantine(host),
+        Some(Quarantine::Blocked { method: "create" })
+    );
     let calls = || host.metrics().builds[0].methods["create"].calls;
     let before = calls();
     while slot.ensure(&slow, &services).await.outcome == Outcome::Unchanged {}
@@ -238,7 +308,9 @@ async fn nonsense_and_floods_are_remembered_and_the_turn_is_answered() {
     let slot = host.slot("ada");
     slot.ensure(&wanted("probe", "one"), &services::all()).await;
     let turn = slot.pin().expect("it serves");
-    say(&turn, "wrong blocks", LONG).await.expect_err("nonsense");
+    say(&turn, "wrong blocks", LONG)
+        .await
+        .expect_err("nonsense");
     assert_eq!(kinds(host), [(IncidentKind::Nonsense, "begin_turn", 1)]);
     let ignoring = say(&turn, "never", SHORT).await.expect_err("late");
     assert!(matches!(ignoring, SlotError::Call { code, .. } if code == ErrorCode::DEADLINE));

@@ -21,18 +21,29 @@ async fn calls_and_changes_are_counted() {
     }
     say(&turn, "panic", LONG).await.expect_err("panics");
     say(&turn, "fail", LONG).await.expect_err("fails");
-    say(&turn, "never", Duration::from_millis(20)).await.expect_err("late");
+    say(&turn, "never", Duration::from_millis(20))
+        .await
+        .expect_err("late");
     let (call, _control) = new_call(CallScope::default(), LONG);
-    turn.commit(&call, CommitToken("one/1".to_owned()), "m1".to_owned()).await.expect("known");
+    turn.commit(&call, CommitToken("one/1".to_owned()), "m1".to_owned())
+        .await
+        .expect("known");
     // A caller that goes away.
     let given_up = say(&turn, "never", LONG);
-    assert!(tokio::time::timeout(Duration::from_millis(20), given_up).await.is_err());
+    assert!(
+        tokio::time::timeout(Duration::from_millis(20), given_up)
+            .await
+            .is_err()
+    );
 
     let change = slot.ensure(&wanted("probe", "two"), &services).await;
     let drained = change.drain.expect("a drain").await.expect("it ends");
     assert_eq!(drained.abandoned, 1, "the turn is still held");
     drop(turn);
-    assert_eq!(slot.ensure(&wanted("lost", "x"), &services).await.outcome, Outcome::KeptPrevious);
+    assert_eq!(
+        slot.ensure(&wanted("lost", "x"), &services).await.outcome,
+        Outcome::KeptPrevious
+    );
     let change = slot.ensure(&Wanted::off(), &services).await;
     change.drain.expect("a drain").await.expect("it ends");
 
@@ -53,20 +64,52 @@ async fn calls_and_changes_are_counted() {
     let [of_slot] = metrics.slots.as_slice() else {
         panic!("one slot: {:?}", metrics.slots)
     };
-    assert_eq!((of_slot.assistant.as_str(), of_slot.changes), ("ada", expected));
+    assert_eq!(
+        (of_slot.assistant.as_str(), of_slot.changes),
+        ("ada", expected)
+    );
 
     let [build] = metrics.builds.as_slice() else {
         panic!("one build: {:?}", metrics.builds)
     };
-    assert_eq!((build.plugin.as_str(), build.quarantined.clone()), ("probe", None));
+    assert_eq!(
+        (build.plugin.as_str(), build.quarantined.clone()),
+        ("probe", None)
+    );
     let begun = &build.methods["begin_turn"];
-    assert_eq!((begun.calls, begun.answered, begun.given_up, begun.panics), (9, 5, 1, 1));
-    let failures: Vec<_> = begun.failures.iter().map(|(code, count)| (*code, *count)).collect();
-    assert_eq!(failures, [("DEADLINE", 1), ("INTERNAL", 1), ("PANICKED", 1)]);
-    assert!(begun.max_us >= 20_000 && begun.total_us >= begun.max_us, "{begun:?}");
-    assert_eq!(begun.histogram.iter().map(|bucket| bucket.calls).sum::<u64>(), 9);
+    assert_eq!(
+        (begun.calls, begun.answered, begun.given_up, begun.panics),
+        (9, 5, 1, 1)
+    );
+    let failures: Vec<_> = begun
+        .failures
+        .iter()
+        .map(|(code, count)| (*code, *count))
+        .collect();
+    assert_eq!(
+        failures,
+        [("DEADLINE", 1), ("INTERNAL", 1), ("PANICKED", 1)]
+    );
+    assert!(
+        begun.max_us >= 20_000 && begun.total_us >= begun.max_us,
+        "{begun:?}"
+    );
+    assert_eq!(
+        begun
+            .histogram
+            .iter()
+            .map(|bucket| bucket.calls)
+            .sum::<u64>(),
+        9
+    );
     assert_eq!(build.methods["commit"].answered, 1);
-    assert_eq!((build.methods["create"].calls, build.methods["health"].answered), (2, 2));
+    assert_eq!(
+        (
+            build.methods["create"].calls,
+            build.methods["health"].answered
+        ),
+        (2, 2)
+    );
 
     let json = serde_json::to_value(&metrics).expect("plain data");
     assert_eq!(json["builds"][0]["methods"]["begin_turn"]["calls"], 9);

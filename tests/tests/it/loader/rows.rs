@@ -100,7 +100,10 @@ async fn row_6_another_border_library_is_refused_by_its_version() {
     folder.change_library("probe", |bytes| {
         let magic = b"abi stable library for Rust";
         let found: Vec<_> = (0..bytes.len() - 40)
-            .filter(|at| bytes[*at..].starts_with(magic) && bytes[at + 32..at + 40] == [0, 0, 0, 0, 11, 0, 0, 0])
+            .filter(|at| {
+                bytes[*at..].starts_with(magic)
+                    && bytes[at + 32..at + 40] == [0, 0, 0, 0, 11, 0, 0, 0]
+            })
             .collect();
         assert_eq!(found.len(), 1, "the header is in the library once");
         bytes[found[0] + 36] = 10;

@@ -29,7 +29,12 @@ async fn refusal(folder: &Folder) -> String {
 async fn check_trusted(folder: &Folder) -> Slot {
     let slot = folder.host().slot("ada");
     let change = slot.ensure(&wanted("probe", "one"), &services::all()).await;
-    assert_eq!(change.outcome, Outcome::Switched, "{:?}", slot.status().problem);
+    assert_eq!(
+        change.outcome,
+        Outcome::Switched,
+        "{:?}",
+        slot.status().problem
+    );
     check_serves(&slot, "one").await;
     slot
 }
@@ -46,7 +51,10 @@ async fn a_manifest_that_a_listed_key_signed_is_trusted() {
     };
     assert_eq!(folder.host().builds()[0].trust(), by);
     let verified = folder.host().verify().expect("readable");
-    assert_eq!(verified[0].as_ref().expect("a good manifest").trust, Some(by));
+    assert_eq!(
+        verified[0].as_ref().expect("a good manifest").trust,
+        Some(by)
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -138,7 +146,10 @@ async fn a_build_that_is_not_trusted_any_more_does_not_come_back() {
     let status = slot.status();
     assert_eq!(status.serving, None);
     let problem = status.problem.expect("it is told");
-    assert!(matches!(&*problem, LoadError::NotAllowed { .. }), "{problem}");
+    assert!(
+        matches!(&*problem, LoadError::NotAllowed { .. }),
+        "{problem}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -150,7 +161,9 @@ async fn a_build_that_is_not_trusted_any_more_does_not_stay_after_a_reload() {
     folder.trust_nothing();
     let services = services::all();
     assert_eq!(
-        slot.ensure(&wanted("probe", "one"), &services).await.outcome,
+        slot.ensure(&wanted("probe", "one"), &services)
+            .await
+            .outcome,
         Outcome::Unchanged,
         "what serves is not looked at again at every turn"
     );
@@ -165,7 +178,10 @@ async fn a_broken_allow_file_takes_nothing_from_another() {
     let slot = check_trusted(&folder).await;
     let [warning] = slot.status().warnings.try_into().expect("one warning");
     let warning: String = warning;
-    assert!(warning.starts_with("allow-list `") && warning.contains("not TOML"), "{warning}");
+    assert!(
+        warning.starts_with("allow-list `") && warning.contains("not TOML"),
+        "{warning}"
+    );
     assert!(folder.host().allow_list().is_ok());
 
     // What only the broken one could trust is refused for that reason, and what serves stays.
@@ -173,7 +189,10 @@ async fn a_broken_allow_file_takes_nothing_from_another() {
     let change = slot.reload(&wanted("probe", "one"), &services::all()).await;
     assert_eq!(change.outcome, Outcome::KeptPrevious);
     let problem = slot.status().problem.expect("it is told");
-    assert!(matches!(&*problem, LoadError::AllowList { .. }), "{problem}");
+    assert!(
+        matches!(&*problem, LoadError::AllowList { .. }),
+        "{problem}"
+    );
     check_serves(&slot, "one").await;
 
     std::fs::write(folder.allow_file(), "allow = nothing").expect("written");
