@@ -192,7 +192,7 @@ impl Build {
         self.record.methods.ended(method, ending, start.elapsed());
         match &result {
             Err(error) if error.code == ErrorCode::PANICKED => {
-                self.record.panicked(method, &error.message)
+                self.record.panicked(method, &error.message);
             }
             _ => heard
                 .iter()

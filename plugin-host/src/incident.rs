@@ -243,8 +243,8 @@ mod tests {
         }
         let list = incidents.list();
         assert_eq!(list.len(), REMEMBERED);
-        let last = list.last().expect("there are some");
-        assert_eq!((last.message.as_str(), last.count), ("no answer", 100));
+        let newest = list.last().expect("there are some");
+        assert_eq!((newest.message.as_str(), newest.count), ("no answer", 100));
         incidents.note(IncidentKind::Panic, "health", &"ä".repeat(MESSAGE));
         let list = incidents.list();
         let long = &list.last().expect("there are some").message;

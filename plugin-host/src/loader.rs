@@ -156,15 +156,14 @@ impl Loader {
                     limit_ms: u64::try_from(self.limits.create.as_millis()).unwrap_or(u64::MAX),
                 });
             }
-            // It takes no more memory to open it once more.
-            Some(Library::Opening | Library::Refused) => {}
             None if libraries.len() >= self.limits.builds => {
                 return Err(LoadError::TooManyBuilds {
                     plugin: sidecar.id.clone(),
                     limit: self.limits.builds,
                 });
             }
-            None => {}
+            // To open a refused one once more takes no more memory.
+            Some(Library::Opening | Library::Refused) | None => {}
         }
         libraries.insert(sidecar.sha256.clone(), Library::Opening);
         Ok(Claim::Opening(Opening {

@@ -57,6 +57,13 @@ impl PinnedTurn {
         self.lease.0.guest.tier().is_ready()
     }
 
+    /// Returns the instance's counters, asked on the caller's own thread: a call over the border without the way to the
+    /// plugin's threads and back, for timing it. Not for serving, because nothing contains it if it blocks.
+    pub async fn stats_here(&self, call: &Call) -> Result<TierStats, SlotError> {
+        let answer = self.lease.0.guest.tier().stats(call).await;
+        answer.map_err(|error| self.failed(Method::Stats, error.code, error.message))
+    }
+
     /// Selects and renders the turn's blocks.
     pub async fn begin_turn(
         &self,

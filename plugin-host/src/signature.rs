@@ -14,6 +14,7 @@ use ed25519_dalek::{Signature, Signer as _, VerifyingKey};
 use thiserror::Error;
 
 use crate::files::{self, FileFault};
+use crate::registry::Candidate;
 
 /// What is appended to a manifest's file name.
 pub const SIGNATURE_SUFFIX: &str = ".sig";
@@ -173,6 +174,11 @@ impl SigningKey {
     /// Returns the key that its signatures are checked with.
     pub fn public(&self) -> PublicKey {
         PublicKey(self.0.verifying_key())
+    }
+
+    /// Signs the manifest of a candidate as it was read, and returns the text of the signature's file.
+    pub fn sign_candidate(&self, candidate: &Candidate) -> String {
+        self.sign(&candidate.text)
     }
 
     /// Signs a manifest's bytes and returns the text of the signature's file.
@@ -358,16 +364,16 @@ mod tests {
     fn a_key_file_is_private_and_never_replaced() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("key");
-        let made = SigningKey::generate().expect("random");
-        made.write_new(&path).expect("written");
+        let key = SigningKey::generate().expect("random");
+        key.write_new(&path).expect("written");
         let mode =
             |path: &Path| std::fs::metadata(path).expect("there").permissions().mode() & 0o777;
         assert_eq!(mode(&path), 0o600);
         assert_eq!(
             SigningKey::read(&path).expect("read").public(),
-            made.public()
+            key.public()
         );
-        assert!(matches!(made.write_new(&path), Err(KeyError::Write { .. })));
+        assert!(matches!(key.write_new(&path), Err(KeyError::Write { .. })));
 
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).expect("set");
         assert!(matches!(
@@ -381,6 +387,6 @@ mod tests {
             SigningKey::read(&other),
             Err(KeyError::NotAKey { .. })
         ));
-        assert!(!format!("{made:?}").contains(&to_hex(made.0.as_bytes())));
+        assert!(!format!("{key:?}").contains(&to_hex(key.0.as_bytes())));
     }
 }

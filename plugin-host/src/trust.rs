@@ -60,13 +60,11 @@ impl Trusted {
                     key: key.ed25519.to_string(),
                 });
             }
-            match fitting().next() {
-                Some(key) => out_of_scope = Some(key.id.clone()),
-                None => {
-                    let known: Vec<PublicKey> = keys.iter().map(|key| key.ed25519).collect();
-                    return Err(refused(signature.misfit(&known, &candidate.text)));
-                }
-            }
+            let Some(key) = fitting().next() else {
+                let known: Vec<PublicKey> = keys.iter().map(|key| key.ed25519).collect();
+                return Err(refused(signature.misfit(&known, &candidate.text)));
+            };
+            out_of_scope = Some(key.id.clone());
         }
         if listed {
             return Ok(Trust::Hash);

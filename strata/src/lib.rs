@@ -54,8 +54,8 @@ pub use ids::UuidIds;
 pub use incidents::{Incident, IncidentKind};
 pub use options::{EmbedderChoice, StrataOptions};
 pub use plugins::{
-    ALLOW_FILE, PluginError, PluginReport, PluginSearch, PluginSource, PluginState, Serving,
-    Trusted,
+    ALLOW_FILE, KeyTrusted, PluginError, PluginReport, PluginSearch, PluginSource, PluginState,
+    Serving, Signed, Trusted, make_signing_key,
 };
 pub use settings::HOME_FILE;
 pub use strata::{InitOptions, Strata};
@@ -77,3 +77,4 @@ pub use memory_substrate::ingest::{
 };
 pub use memory_substrate::remember::{RememberInput, RememberReceipt};
 pub use memory_substrate::sync::{SyncProgress, SyncReport};
+pub use plugin_host::Trust;

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use memory_core::predicates::Tier;
 use memory_substrate::blocking;
 use memory_substrate::blocking::BlockingError;
-use plugin_host::{HostError, HostOptions, Limits, LoadError, PluginHost, Verified};
+use plugin_host::{
+    HostError, HostOptions, KeyError, Limits, LoadError, PluginHost, Trust, Verified,
+};
 use serde::Serialize;
 use thiserror::Error;
 use tokio::runtime::Handle;
@@ -15,9 +17,11 @@ use crate::error::{ErrorKind, StrataError, cause_chain};
 use crate::options::StrataOptions;
 
 pub(crate) use self::desk::{Pin, Pinned, TierDesk};
+pub use self::signing::make_signing_key;
 pub use self::source::{ALLOW_FILE, PluginSearch, PluginSource};
 
 mod desk;
+mod signing;
 mod source;
 mod trust;
 
@@ -30,6 +34,17 @@ pub enum PluginError {
     /// The machinery could not start. Report it.
     #[error(transparent)]
     Host(#[from] HostError),
+    /// A signing key cannot be made or read. Report it.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// What was given as a key is none. Correct it.
+    #[error("`{key}` is not a public key: {reason}")]
+    NotAPublicKey {
+        /// What was given.
+        key: String,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// There is no tokio runtime to work in. Open Strata inside one.
     #[error("there is no async runtime here: open Strata inside a tokio runtime")]
     NoRuntime,
@@ -47,12 +62,23 @@ impl PluginError {
         match self {
             Self::Load(error) => match error {
                 LoadError::Unknown { .. } | LoadError::NoFolder { .. } => ErrorKind::NotFound,
-                LoadError::NotAllowed { .. } => ErrorKind::NotPermitted,
-                LoadError::Length { .. } | LoadError::Hash { .. } => ErrorKind::Damaged,
+                LoadError::NotAllowed { .. } | LoadError::Signature { .. } => {
+                    ErrorKind::NotPermitted
+                }
+                LoadError::Length { .. } | LoadError::Hash { .. } | LoadError::NotAFile { .. } => {
+                    ErrorKind::Damaged
+                }
                 _ => ErrorKind::Failed,
             },
             Self::Host(_) => ErrorKind::Unavailable,
-            Self::NoRuntime => ErrorKind::Usage,
+            Self::Key(error) => match error {
+                KeyError::Exposed { .. } => ErrorKind::NotPermitted,
+                KeyError::NotAKey { .. } => ErrorKind::Usage,
+                KeyError::Random { .. } | KeyError::Write { .. } | KeyError::Read { .. } => {
+                    ErrorKind::Failed
+                }
+            },
+            Self::NoRuntime | Self::NotAPublicKey { .. } => ErrorKind::Usage,
             Self::NotAPlugin { .. } => ErrorKind::NotFound,
         }
     }
@@ -93,15 +119,17 @@ pub struct PluginReport {
     pub sha256: Option<String>,
     /// Whether it could be loaded.
     pub state: PluginState,
+    /// By what it is trusted, when it is.
+    pub trust: Option<Trust>,
 }
 
 /// Whether a plugin could be loaded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum PluginState {
-    /// Sound, and on the allow-list.
+    /// Sound, and trusted by its checksum or by a signature.
     Trusted,
-    /// Sound, and not on the allow-list.
+    /// Sound, and not trusted.
     NotTrusted {
         /// One line on that.
         reason: String,
@@ -124,6 +152,32 @@ pub struct Trusted {
     pub allow_file: PathBuf,
     /// Whether it was not trusted before.
     pub added: bool,
+}
+
+/// What trusting a key came to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct KeyTrusted {
+    /// What the list calls the key.
+    pub id: String,
+    /// The key.
+    pub key: String,
+    /// The plugins it is trusted for; `None` for all of them.
+    pub plugins: Option<Vec<String>>,
+    /// The allow-list that was written.
+    pub allow_file: PathBuf,
+    /// Whether it was not trusted before.
+    pub added: bool,
+}
+
+/// What signing a plugin came to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Signed {
+    /// The plugin.
+    pub id: String,
+    /// The file of the signature.
+    pub signature: PathBuf,
+    /// The key by which it can be checked.
+    pub key: String,
 }
 
 /// The plugins of a home folder.
@@ -168,6 +222,16 @@ impl Plugins {
         let host = Arc::clone(&self.host);
         Ok(blocking::run(move || verify(&host)).await?)
     }
+
+    /// Returns what is wrong with the allow-lists, a line each. What the sound ones trust is not affected.
+    pub(crate) async fn warnings(&self) -> Result<Vec<String>, StrataError> {
+        let host = Arc::clone(&self.host);
+        let warnings = move || {
+            host.trusted();
+            Ok::<_, PluginError>(host.warnings())
+        };
+        Ok(blocking::run(warnings).await?)
+    }
 }
 
 fn verify(host: &PluginHost) -> Result<Vec<PluginReport>, PluginError> {
@@ -190,6 +254,7 @@ fn verify(host: &PluginHost) -> Result<Vec<PluginReport>, PluginError> {
                 library: None,
                 sha256: None,
                 state,
+                trust: None,
             }
         }
     });
@@ -214,5 +279,6 @@ fn report(verified: Verified) -> PluginReport {
         library: Some(verified.candidate.library),
         sha256: Some(sidecar.sha256),
         state,
+        trust: verified.trust,
     }
 }

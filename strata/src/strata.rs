@@ -14,7 +14,7 @@ use crate::doctor::{self, DoctorOptions, DoctorReport};
 use crate::embedding::Embedding;
 use crate::error::StrataError;
 use crate::options::StrataOptions;
-use crate::plugins::{PluginReport, Plugins, Trusted};
+use crate::plugins::{KeyTrusted, PluginReport, Plugins, Signed, Trusted};
 
 /// What a new assistant starts with.
 #[derive(Clone, Debug, Default)]
@@ -95,6 +95,32 @@ impl Strata {
     /// Adds a plugin's checksum to the user's allow-list. `plugin` is an identifier, a manifest or a library.
     pub async fn trust_plugin(&self, plugin: PathBuf) -> Result<Trusted, StrataError> {
         self.plugins.trust(plugin, &self.options).await
+    }
+
+    /// Adds a key to the user's allow-list: 64 hexadecimal digits, a name for it, and the plugins it may sign if not all.
+    pub async fn trust_key(
+        &self,
+        key: String,
+        id: String,
+        plugins: Option<Vec<String>>,
+    ) -> Result<KeyTrusted, StrataError> {
+        self.plugins
+            .trust_key(key, id, plugins, &self.options)
+            .await
+    }
+
+    /// Signs a plugin with the key in a file. `plugin` is an identifier, a manifest or a library.
+    pub async fn sign_plugin(
+        &self,
+        plugin: PathBuf,
+        key_file: PathBuf,
+    ) -> Result<Signed, StrataError> {
+        self.plugins.sign(plugin, key_file, &self.options).await
+    }
+
+    /// Returns what is wrong with the allow-lists, a line each. What the sound ones trust is not affected.
+    pub async fn plugin_warnings(&self) -> Result<Vec<String>, StrataError> {
+        self.plugins.warnings().await
     }
 
     /// Checks everything about an assistant and repairs nothing.

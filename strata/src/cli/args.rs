@@ -163,10 +163,33 @@ pub(crate) enum PluginsCommand {
     List,
     /// Check every plugin up to the point where its code would run
     Verify,
-    /// Add a plugin's checksum to the allow-list
+    /// Add a plugin's checksum, or a key that signs plugins, to the allow-list
     Trust {
         /// The library, its manifest, or the identifier of a plugin in the folder
+        #[arg(required_unless_present = "key", conflicts_with = "key")]
+        plugin: Option<PathBuf>,
+        /// A public key instead of a plugin: 64 hexadecimal digits
+        #[arg(long, value_name = "HEX", requires = "id")]
+        key: Option<String>,
+        /// What to call the key
+        #[arg(long, value_name = "NAME", requires = "key")]
+        id: Option<String>,
+        /// Trust the key for this plugin only; may be given several times
+        #[arg(long, value_name = "PLUGIN", requires = "key")]
+        only: Vec<String>,
+    },
+    /// Make a key for signing plugins, in a new file that only you may read
+    Keygen {
+        /// The file
+        file: PathBuf,
+    },
+    /// Sign a plugin's manifest
+    Sign {
+        /// The library, its manifest, or the identifier of a plugin in the folder
         plugin: PathBuf,
+        /// The file that `keygen` made
+        #[arg(long, value_name = "FILE")]
+        key: PathBuf,
     },
 }
 

@@ -1,4 +1,4 @@
-//! Trusting a plugin: its checksum goes onto the user's own allow-list.
+//! Trusting a plugin, or whoever signs it: a checksum or a key goes onto the user's own allow-list.
 //!
 //! Only a library that is the one its manifest speaks of can be trusted; anything else would put a checksum on the list
 //! that nobody has seen.
@@ -8,11 +8,14 @@ use std::sync::Arc;
 
 use memory_substrate::blocking;
 use plugin_host::{
-    AllowEntry, AllowList, HostOptions, LoadError, PluginHost, SIDECAR_SUFFIX, Verified,
+    AllowEntry, AllowList, HostOptions, LoadError, PluginHost, PublicKey, SIDECAR_SUFFIX,
+    TrustedKey, Verified,
 };
 use tokio::runtime::Handle;
 
-use super::{ALLOW_FILE, PluginError, PluginReport, PluginState, Plugins, Trusted, report};
+use super::{
+    ALLOW_FILE, KeyTrusted, PluginError, PluginReport, PluginState, Plugins, Trusted, report,
+};
 use crate::error::StrataError;
 use crate::options::StrataOptions;
 
@@ -23,30 +26,11 @@ impl Plugins {
         plugin: PathBuf,
         options: &Arc<StrataOptions>,
     ) -> Result<Trusted, StrataError> {
-        let runtime = Handle::try_current().map_err(|_| PluginError::NoRuntime)?;
-        let (host, host_options) = (Arc::clone(&self.host), self.options.clone());
-        let allow_file = self
-            .source
-            .allow_files
-            .first()
-            .cloned()
-            .unwrap_or_else(|| options.home.join(ALLOW_FILE));
+        let allow_file = self.own_allow_file(options);
+        let find = self.finder(plugin.clone())?;
         let options = Arc::clone(options);
         blocking::run(move || {
-            let report = match named_file(&plugin) {
-                Some((folder, manifest_or_library)) => {
-                    let elsewhere = PluginHost::start(
-                        HostOptions {
-                            folder: Some(folder),
-                            ..host_options
-                        },
-                        runtime,
-                    )
-                    .map_err(PluginError::from)?;
-                    find_file(&elsewhere, &manifest_or_library)?
-                }
-                None => find_id(&host, &plugin.to_string_lossy())?,
-            };
+            let report = sound(find()?)?;
             let (Some(sha256), PluginState::Trusted | PluginState::NotTrusted { .. }) =
                 (report.sha256, &report.state)
             else {
@@ -56,20 +40,12 @@ impl Plugins {
             let added = report.state != PluginState::Trusted;
             if added {
                 let mut list = AllowList::read(&allow_file).map_err(PluginError::from)?;
-                let today = options.clock.now().utc_date();
                 list.trust(AllowEntry {
                     id: report.id.clone(),
                     sha256: sha256.clone(),
-                    note: format!("trusted with `strata plugins trust` on {today}"),
+                    note: note(&options),
                 });
-                options
-                    .fs
-                    .write(&allow_file, list.render().as_bytes())
-                    .map_err(|source| StrataError::Io {
-                        action: "write",
-                        path: allow_file.clone(),
-                        source,
-                    })?;
+                write(&options, &allow_file, list.render().as_bytes())?;
             }
             Ok(Trusted {
                 id: report.id,
@@ -80,6 +56,86 @@ impl Plugins {
         })
         .await
     }
+
+    /// Adds a key to the user's own allow-list, for some plugins or for all of them.
+    pub(crate) async fn trust_key(
+        &self,
+        key: String,
+        id: String,
+        plugins: Option<Vec<String>>,
+        options: &Arc<StrataOptions>,
+    ) -> Result<KeyTrusted, StrataError> {
+        let allow_file = self.own_allow_file(options);
+        let options = Arc::clone(options);
+        blocking::run(move || {
+            let ed25519 = PublicKey::parse(&key)
+                .map_err(|reason| PluginError::NotAPublicKey { key, reason })?;
+            let mut list = AllowList::read(&allow_file).map_err(PluginError::from)?;
+            let before = list.keys().len();
+            list.trust_key(TrustedKey {
+                id: id.clone(),
+                ed25519,
+                note: note(&options),
+                plugins: plugins.clone(),
+            });
+            let added = list.keys().len() > before;
+            if added {
+                write(&options, &allow_file, list.render().as_bytes())?;
+            }
+            Ok(KeyTrusted {
+                id,
+                key: ed25519.to_string(),
+                plugins,
+                allow_file,
+                added,
+            })
+        })
+        .await
+    }
+
+    fn own_allow_file(&self, options: &StrataOptions) -> PathBuf {
+        let own = self.source.allow_files.first().cloned();
+        own.unwrap_or_else(|| options.home.join(ALLOW_FILE))
+    }
+
+    /// Returns what finds a plugin by its identifier, its manifest or its library, whether it is sound or not.
+    pub(super) fn finder(
+        &self,
+        plugin: PathBuf,
+    ) -> Result<impl FnOnce() -> Result<Verified, PluginError> + Send + 'static, PluginError> {
+        let runtime = Handle::try_current().map_err(|_| PluginError::NoRuntime)?;
+        let (host, host_options) = (Arc::clone(&self.host), self.options.clone());
+        Ok(move || match named_file(&plugin) {
+            Some((folder, manifest_or_library)) => {
+                let elsewhere = PluginHost::start(
+                    HostOptions {
+                        folder: Some(folder),
+                        ..host_options
+                    },
+                    runtime,
+                )?;
+                find_file(&elsewhere, &manifest_or_library)
+            }
+            None => find_id(&host, &plugin.to_string_lossy()),
+        })
+    }
+}
+
+fn note(options: &StrataOptions) -> String {
+    let today = options.clock.now().utc_date();
+    format!("trusted with `strata plugins trust` on {today}")
+}
+
+/// Writes a file through the file system of the options.
+pub(super) fn write(options: &StrataOptions, path: &Path, bytes: &[u8]) -> Result<(), StrataError> {
+    options
+        .fs
+        .write(path, bytes)
+        .map_err(|source| StrataError::Io {
+            action: "write",
+            path: path.to_owned(),
+            source,
+        })
 }
 
 /// Returns the folder and the path of a file that was named, `None` when an identifier was.
@@ -89,13 +145,13 @@ fn named_file(plugin: &Path) -> Option<(PathBuf, PathBuf)> {
     is_path.then(|| Some((absolute.parent()?.to_owned(), absolute.clone())))?
 }
 
-fn find_file(host: &PluginHost, path: &Path) -> Result<PluginReport, PluginError> {
+fn find_file(host: &PluginHost, path: &Path) -> Result<Verified, PluginError> {
     for verified in host.verify()? {
         match verified {
             Ok(verified)
                 if verified.candidate.manifest == path || verified.candidate.library == path =>
             {
-                return sound(verified);
+                return Ok(verified);
             }
             Err(error)
                 if path.to_string_lossy().ends_with(SIDECAR_SUFFIX) && names(&error, path) =>
@@ -120,11 +176,11 @@ fn names(error: &LoadError, path: &Path) -> bool {
     }
 }
 
-fn find_id(host: &PluginHost, id: &str) -> Result<PluginReport, PluginError> {
+fn find_id(host: &PluginHost, id: &str) -> Result<Verified, PluginError> {
     let wanted = host.registry().find(id)?;
     for verified in host.verify()?.into_iter().flatten() {
         if verified.candidate == wanted {
-            return sound(verified);
+            return Ok(verified);
         }
     }
     Err(PluginError::NotAPlugin {

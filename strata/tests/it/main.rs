@@ -16,4 +16,5 @@ mod fixture;
 mod plugins;
 mod removed;
 mod settings;
+mod signing;
 mod turns;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use plugin_host::{Outcome, Slot, Wanted};
 
-use super::fixture::{Folder, wanted, wanted_v2};
+use super::fixture::{Folder, wanted, wanted_other};
 use super::{check_serves, services};
 
 async fn check_outcome(slot: &Slot, wanted: &Wanted, expected: Outcome) {
@@ -62,7 +62,7 @@ async fn another_tier_and_off_never_wait() {
     let slot = folder.host().slot("ada");
     used_up(&slot).await;
     check_outcome(&slot, &wanted("probe", "3"), Outcome::Postponed).await;
-    check_outcome(&slot, &wanted_v2(), Outcome::Switched).await;
+    check_outcome(&slot, &wanted_other(), Outcome::Switched).await;
     assert_eq!(slot.status().pending, None);
     check_outcome(&slot, &wanted("probe", "4"), Outcome::Switched).await;
     check_serves(&slot, "4").await;

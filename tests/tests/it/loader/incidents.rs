@@ -8,7 +8,7 @@ use memory_core::services::CallScope;
 use memory_core::tier::{CommitToken, TierEvent, TurnRequest};
 use plugin_host::{IncidentKind, Outcome, PluginHost, Quarantine, Slot, SlotError, new_call};
 
-use super::fixture::{Folder, wanted, wanted_v2, wanted_with};
+use super::fixture::{Folder, wanted, wanted_other, wanted_with};
 use super::{LONG, check_serves, say, services};
 
 const SHORT: Duration = Duration::from_millis(50);
@@ -173,7 +173,7 @@ async fn a_call_that_never_returns_quarantines_its_build_and_nobody_else() {
     folder.rebuild_probe();
     slot.reload(&wanted("probe", "one"), &services).await;
     neighbour.ensure(&wanted("probe", "two"), &services).await;
-    other_tier.ensure(&wanted_v2(), &services).await;
+    other_tier.ensure(&wanted_other(), &services).await;
 
     let turn = slot.pin().expect("it serves");
     let error = say(&turn, "spin", SHORT).await.expect_err("it blocks");

@@ -2,7 +2,7 @@
 
 use plugin_host::{LoadError, Outcome, SigningKey, Slot, Trust};
 
-use super::fixture::{Folder, wanted, wanted_v2};
+use super::fixture::{Folder, wanted, wanted_other};
 use super::{check_serves, services};
 
 /// Returns a folder with a probe that only a signature can make trusted.
@@ -139,7 +139,7 @@ async fn a_build_that_is_not_trusted_any_more_does_not_come_back() {
     let slot = folder.host().slot("ada");
     let services = services::all();
     slot.ensure(&wanted("probe", "one"), &services).await;
-    slot.ensure(&wanted_v2(), &services).await;
+    slot.ensure(&wanted_other(), &services).await;
     folder.trust_nothing();
     let change = slot.ensure(&wanted("probe", "two"), &services).await;
     assert_eq!(change.outcome, Outcome::Emptied);
