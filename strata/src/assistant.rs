@@ -19,6 +19,7 @@ use memory_substrate::sync::{SyncProgress, SyncReport};
 use memory_substrate::workspace::{Workspace, WriterLock};
 use tokio::sync::OnceCell;
 
+use crate::doctor::{self, DoctorOptions, DoctorReport, Opened, Subject};
 use crate::embedding::{Embedding, Stopwatches};
 use crate::error::StrataError;
 use crate::incidents::IncidentBook;
@@ -205,6 +206,16 @@ impl Assistant {
         self.writable("rebuild the index")?;
         self.embedding.warm();
         Ok(self.engine().await?.store.reindex(progress).await?)
+    }
+
+    /// Checks everything about this assistant, with what really serves in this process, and repairs nothing.
+    pub async fn doctor(&self, options: DoctorOptions) -> Result<DoctorReport, StrataError> {
+        let subject = Subject {
+            options: &self.options,
+            plugins: &self.plugins,
+            opened: Opened::Serving(self),
+        };
+        doctor::examine(subject, self.workspace.id().as_str(), options).await
     }
 
     /// Returns what opening the stores had to say, once; nothing while they are not open.

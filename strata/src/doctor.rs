@@ -5,9 +5,13 @@
 
 use serde::Serialize;
 
+use crate::assistant::{Access, Assistant};
 use crate::error::{StrataError, cause_chain};
+use crate::options::StrataOptions;
+use crate::plugins::Plugins;
 use crate::strata::Strata;
 
+mod incidents;
 mod index;
 mod place;
 mod plugins;
@@ -92,18 +96,48 @@ impl DoctorReport {
     }
 }
 
+/// What is examined, and with what.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Subject<'a> {
+    pub(crate) options: &'a StrataOptions,
+    pub(crate) plugins: &'a Plugins,
+    pub(crate) opened: Opened<'a>,
+}
+
+/// How the stores of the assistant are come by.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Opened<'a> {
+    /// Opened for reading: another process may be serving.
+    ForThis(&'a Strata),
+    /// Those of the assistant that is serving, and with them what really serves.
+    Serving(&'a Assistant),
+}
+
 /// Examines an assistant. Only a workspace that does not exist is an error.
 pub(crate) async fn examine(
-    strata: &Strata,
+    subject: Subject<'_>,
     id: &str,
     options: DoctorOptions,
 ) -> Result<DoctorReport, StrataError> {
     let mut report = DoctorReport::default();
-    let workspace = place::workspace(strata, id, &mut report).await?;
-    let config = place::settings(strata, &workspace, &mut report).await;
+    let workspace = place::workspace(subject.options, id, &mut report).await?;
+    let config = place::settings(subject.options, &workspace, &mut report).await;
     place::state(&workspace, &mut report).await;
-    plugins::model(strata, config.as_ref(), options, &mut report).await;
-    plugins::folder(strata, &mut report).await;
-    index::stores(strata, id, config.is_some(), &mut report).await;
+    plugins::model(subject.options, config.as_ref(), options, &mut report).await;
+    plugins::folder(subject.options, subject.plugins, &mut report).await;
+    incidents::recent(subject.options, &workspace, config.as_ref(), &mut report).await;
+    match subject.opened {
+        Opened::Serving(assistant) => index::stores(assistant, true, &mut report).await,
+        Opened::ForThis(_) if config.is_none() => report.add(
+            "stores",
+            Finding::Info,
+            "not examined: the settings cannot be read",
+            None,
+        ),
+        Opened::ForThis(strata) => match strata.assistant(id, Access::ReadOnly).await {
+            Ok(assistant) => index::stores(&assistant, false, &mut report).await,
+            Err(error) => report.failed("stores", &error, None),
+        },
+    }
     Ok(report)
 }

@@ -10,7 +10,7 @@ use memory_substrate::state::SqliteState;
 use memory_substrate::workspace::{AssistantId, Workspace};
 
 use crate::assistant::{Access, Assistant};
-use crate::doctor::{self, DoctorOptions, DoctorReport};
+use crate::doctor::{self, DoctorOptions, DoctorReport, Opened, Subject};
 use crate::embedding::Embedding;
 use crate::error::StrataError;
 use crate::options::StrataOptions;
@@ -129,6 +129,11 @@ impl Strata {
         id: &str,
         options: DoctorOptions,
     ) -> Result<DoctorReport, StrataError> {
-        doctor::examine(self, id, options).await
+        let subject = Subject {
+            options: &self.options,
+            plugins: &self.plugins,
+            opened: Opened::ForThis(self),
+        };
+        doctor::examine(subject, id, options).await
     }
 }

@@ -7,40 +7,25 @@ use memory_substrate::assistant::AssistantStore;
 use memory_substrate::pages::PageIndex;
 
 use super::{DoctorReport, Finding};
-use crate::assistant::{Access, Assistant};
+use crate::assistant::Assistant;
 use crate::plugins::Serving;
-use crate::strata::Strata;
 
 /// How many findings of one kind are listed before the rest is only counted.
 const LISTED: usize = 50;
 
-/// Opens the stores for reading and looks at what they hold.
-pub(super) async fn stores(
-    strata: &Strata,
-    id: &str,
-    settings_are_good: bool,
-    report: &mut DoctorReport,
-) {
-    if !settings_are_good {
-        report.add(
-            "stores",
-            Finding::Info,
-            "not examined: the settings cannot be read",
-            None,
-        );
-        return;
-    }
-    let assistant = match strata.assistant(id, Access::ReadOnly).await {
-        Ok(assistant) => assistant,
-        Err(error) => return report.failed("stores", &error, None),
-    };
+/// Looks at what the stores hold and at what serves. What the stores have to say is taken from them unless a host is
+/// waiting to hear it.
+pub(super) async fn stores(assistant: &Assistant, serving: bool, report: &mut DoctorReport) {
     let opened = async {
         let store = assistant.store().await?;
         let refreshed = store.refresh().await?;
         Ok::<_, crate::StrataError>((store, refreshed))
     };
     let opened = opened.await;
-    let mut notices = assistant.take_opening();
+    let mut notices = Vec::new();
+    if !serving {
+        notices.extend(assistant.take_opening());
+    }
     let (store, refreshed) = match opened {
         Ok(opened) => opened,
         Err(error) => {
@@ -50,8 +35,10 @@ pub(super) async fn stores(
     };
     pages(&store.pages(), report);
     rows(store, refreshed.waiting, report).await;
-    tier(&assistant, report).await;
-    notices.extend(store.take_notices());
+    tier(assistant, report).await;
+    if !serving {
+        notices.extend(store.take_notices());
+    }
     tell(&notices, report);
 }
 
@@ -254,38 +241,47 @@ fn list(
 }
 
 async fn tier(assistant: &Assistant, report: &mut DoctorReport) {
-    match assistant.tier_status().await {
-        Ok(status) => match (&status.serving, &status.reason) {
-            (Some(serving), None) => report.ok("tier", described(serving)),
-            (Some(serving), Some(reason)) => {
-                report.add(
-                    "tier",
-                    Finding::Warning,
-                    format!("{}, an older build: {reason}", described(serving)),
-                    None,
-                );
-            }
-            (None, Some(reason)) => {
-                let evidence = format!(
-                    "tier {} is configured and none serves: {reason}",
-                    status.configured
-                );
-                report.add(
-                    "tier",
-                    Finding::Problem,
-                    evidence,
-                    Some("strata plugins verify"),
-                );
-            }
-            (None, None) => report.ok("tier", "memory is off"),
-        },
-        Err(error) => report.failed("tier", &error, None),
+    let status = match assistant.tier_status().await {
+        Ok(status) => status,
+        Err(error) => return report.failed("tier", &error, None),
+    };
+    let configured = status.configured;
+    match (&status.serving, &status.reason) {
+        (Some(serving), None) => report.ok(
+            "tier",
+            format!("tier {configured} is configured and {}", described(serving)),
+        ),
+        (Some(serving), Some(reason)) => {
+            let evidence = format!(
+                "tier {configured} is configured and {}, an older instance or build: {reason}",
+                described(serving)
+            );
+            report.add(
+                "tier",
+                Finding::Warning,
+                evidence,
+                Some("strata plugins verify"),
+            );
+        }
+        (None, Some(reason)) => {
+            let evidence = format!("tier {configured} is configured and none serves: {reason}");
+            report.add(
+                "tier",
+                Finding::Problem,
+                evidence,
+                Some("strata plugins verify"),
+            );
+        }
+        (None, None) => report.ok(
+            "tier",
+            "memory is off: no tier is configured and none serves",
+        ),
     }
 }
 
 fn described(serving: &Serving) -> String {
     format!(
-        "tier {} is served by `{}` {}",
-        serving.tier, serving.plugin, serving.version
+        "served by `{}` {}, tier {}, sha256 {}",
+        serving.plugin, serving.version, serving.tier, serving.sha256
     )
 }

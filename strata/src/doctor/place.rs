@@ -14,19 +14,19 @@ use memory_substrate::workspace::{AssistantId, Workspace};
 
 use super::{DoctorReport, Finding};
 use crate::error::StrataError;
+use crate::options::StrataOptions;
 use crate::settings::SettingsSource;
-use crate::strata::Strata;
 
 /// Opens the workspace and looks at its folder and its lock.
 pub(super) async fn workspace(
-    strata: &Strata,
+    options: &StrataOptions,
     id: &str,
     report: &mut DoctorReport,
 ) -> Result<Workspace, StrataError> {
     let (id, home, fs) = (
         AssistantId::new(id)?,
-        strata.options().home.clone(),
-        Arc::clone(&strata.options().fs),
+        options.home.clone(),
+        Arc::clone(&options.fs),
     );
     let (workspace, mode, holder) = blocking::run(move || {
         let workspace = Workspace::open(&home, &id, fs)?;
@@ -108,11 +108,11 @@ fn open_to_others(_root: &Path) -> Option<u32> {
 
 /// Reads the settings and reports what is wrong in them.
 pub(super) async fn settings(
-    strata: &Strata,
+    options: &StrataOptions,
     workspace: &Workspace,
     report: &mut DoctorReport,
 ) -> Option<Config> {
-    let source = SettingsSource::new(strata.options(), workspace.clone());
+    let source = SettingsSource::new(options, workspace.clone());
     let loaded =
         blocking::run(move || Ok::<_, StrataError>(Config::load(&source.layers()?)?)).await;
     let (config, warnings) = match loaded {

@@ -7,18 +7,17 @@ use memory_substrate::embed::LocalEmbedder;
 use super::{DoctorOptions, DoctorReport, Finding};
 use crate::embedding;
 use crate::error::StrataError;
-use crate::options::EmbedderChoice;
-use crate::plugins::PluginState;
-use crate::strata::Strata;
+use crate::options::{EmbedderChoice, StrataOptions};
+use crate::plugins::{PluginState, Plugins};
 
 /// Looks at the embedding model.
 pub(super) async fn model(
-    strata: &Strata,
+    options: &StrataOptions,
     config: Option<&Config>,
-    options: DoctorOptions,
+    wanted: DoctorOptions,
     report: &mut DoctorReport,
 ) {
-    match &strata.options().embedder {
+    match &options.embedder {
         EmbedderChoice::None => report.add(
             "model",
             Finding::Info,
@@ -35,14 +34,14 @@ pub(super) async fn model(
             } else {
                 Finding::Info
             };
-            match embedding::find(strata.options()) {
+            match embedding::find(options) {
                 Err(error) => report.add(
                     "model",
                     severity,
                     error.to_string(),
                     Some("cargo xtask setup"),
                 ),
-                Ok(provisioned) if !options.deep => {
+                Ok(provisioned) if !wanted.deep => {
                     report.ok(
                         "model",
                         format!(
@@ -88,8 +87,8 @@ pub(super) async fn model(
 }
 
 /// Looks at the plugin folder and every plugin in it.
-pub(super) async fn folder(strata: &Strata, report: &mut DoctorReport) {
-    let source = &strata.options().plugins;
+pub(super) async fn folder(options: &StrataOptions, plugins: &Plugins, report: &mut DoctorReport) {
+    let source = &options.plugins;
     let Some(directory) = &source.directory else {
         let evidence = format!("plugin folder {}", source.found_by);
         report.add(
@@ -118,7 +117,7 @@ pub(super) async fn folder(strata: &Strata, report: &mut DoctorReport) {
         lists.join(", ")
     );
     report.ok("plugins.folder", evidence);
-    let plugins = match strata.plugins().await {
+    let plugins = match plugins.reports().await {
         Ok(plugins) => plugins,
         Err(error) => return report.failed("plugins", &error, None),
     };

@@ -3,5 +3,6 @@
 mod child;
 mod loader;
 mod minors;
+mod misbehave;
 mod swap;
 mod vault;

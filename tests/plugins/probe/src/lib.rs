@@ -14,9 +14,10 @@ use memory_core::predicates::Tier;
 use memory_core::services::{
     Call, Capability, KvScope, LexicalQuery, LogKind, LogRow, Notice, Services, Severity,
 };
+use memory_core::text::section::SectionId;
 use memory_core::tier::{
-    Block, CommitToken, Explanation, MemoryTier, Placement, TierError, TierEvent, TierHealth,
-    TierManifest, TierStats, TurnPlan, TurnRequest,
+    Block, CommitToken, Explanation, MemoryTier, Placement, ShownSection, TierError, TierEvent,
+    TierHealth, TierManifest, TierStats, TurnPlan, TurnRequest,
 };
 use serde::Deserialize;
 
@@ -42,12 +43,31 @@ struct Config {
     health_hangs: bool,
     /// Dropping the instance panics.
     panic_in_drop: bool,
-    /// The method of this name panics.
-    panic_in: String,
     /// `health` blocks its thread for this long.
     block_health_ms: u64,
     /// Dropping the instance blocks its thread for this long.
     block_drop_ms: u64,
+    /// What each call does wrong: `<how>_in_<method>`, where `how` is `panic`, `panic_later`, `hang` or `spin`.
+    fault: String,
+}
+
+impl Config {
+    /// Reads a configuration. One as a real host writes it has no room for faults, so there the time zone names one, as
+    /// in `Probe/hang_in_commit`.
+    fn read(text: &str) -> Result<Self, serde_json::Error> {
+        let json: serde_json::Value = serde_json::from_str(text)?;
+        let Some(zone) = json["time_zone"].as_str() else {
+            return serde_json::from_value(json);
+        };
+        let fault = zone.strip_prefix("Probe/").unwrap_or_default();
+        Ok(Self {
+            panic_in_create: fault == "panic_in_create",
+            unhealthy: fault == "unhealthy",
+            panic_in_drop: fault == "panic_in_drop",
+            fault: fault.to_owned(),
+            ..Self::default()
+        })
+    }
 }
 
 /// The tier.
@@ -86,8 +106,10 @@ fn block_thread(milliseconds: u64) {
 fn flood() {
     tracing::warn!(field = "f".repeat(100_000), "{}", "ä".repeat(1_000_000));
     for number in 0..5_000 {
-        tracing::warn!(number, "flood");
         std::mem::forget(tracing::warn_span!("leak", number));
+    }
+    for number in 0..100_000 {
+        tracing::warn!(number, "one of too many");
     }
 }
 
@@ -106,6 +128,11 @@ async fn wait(call: &Call, time: Duration) {
     while start.elapsed() < time {
         call.yield_now().await;
     }
+}
+
+/// Blocks its thread for longer than any deadline of a test, then lets go, so that the test can end.
+fn spin() {
+    block_thread(3_000);
 }
 
 fn block(text: String, token: Option<CommitToken>) -> Block {
@@ -133,9 +160,19 @@ fn show<T: fmt::Debug, E: fmt::Display>(name: &str, answer: Result<T, E>) -> Str
 }
 
 impl Probe {
-    /// Panics if this method is told to.
-    fn obey(&self, method: &str) {
-        assert!(self.config.panic_in != method, "told to panic in {method}");
+    /// Does what the configuration says is wrong with a method.
+    async fn misbehave(&self, method: &str, call: &Call) {
+        let how = self.config.fault.strip_suffix(method);
+        match how.and_then(|how| how.strip_suffix("_in_")) {
+            Some("panic") => panic!("told to panic in {method}"),
+            Some("panic_later") => {
+                call.yield_now().await;
+                panic!("told to panic in {method} after an await");
+            }
+            Some("hang") => std::future::pending().await,
+            Some("spin") => spin(),
+            _ => {}
+        }
     }
 
     /// Asks every service that was handed out, and returns a line for each.
@@ -248,6 +285,10 @@ impl MemoryTier for Probe {
     }
 
     fn manifest() -> TierManifest {
+        assert!(
+            std::env::var_os("STRATA_PROBE_PANICS_IN_MANIFEST").is_none(),
+            "told to panic in manifest"
+        );
         TierManifest {
             id: "probe".to_owned(),
             tier: Tier::V3,
@@ -268,10 +309,9 @@ impl MemoryTier for Probe {
     }
 
     fn create(services: Services, config: &str) -> Result<Self, TierError> {
-        let config: Config =
-            serde_json::from_str(config).map_err(|error| TierError::BadConfig {
-                reason: error.to_string(),
-            })?;
+        let config = Config::read(config).map_err(|error| TierError::BadConfig {
+            reason: error.to_string(),
+        })?;
         assert!(!config.panic_in_create, "told to panic in create");
         let start = Instant::now();
         while start.elapsed() < Duration::from_millis(config.create_ms) {
@@ -287,6 +327,7 @@ impl MemoryTier for Probe {
     }
 
     async fn begin_turn(&self, call: &Call, request: TurnRequest) -> Result<TurnPlan, TierError> {
+        self.misbehave("begin_turn", call).await;
         let turn = self.turns.fetch_add(1, Ordering::Relaxed) + 1;
         let span = tracing::info_span!("turn", conversation = %call.scope().conversation);
         span.in_scope(|| tracing::debug!(turn, "asked"));
@@ -304,13 +345,7 @@ impl MemoryTier for Probe {
                 std::future::pending::<()>().await;
             }
             "never" => std::future::pending::<()>().await,
-            "spin" => {
-                // Blocks its thread for longer than any deadline of a test, then lets go, so that the test can end.
-                let start = Instant::now();
-                while start.elapsed() < Duration::from_secs(3) {
-                    std::hint::spin_loop();
-                }
-            }
+            "spin" => spin(),
             "flood" => flood(),
             "slow" => wait(call, Duration::from_millis(50)).await,
             "until cancelled" => {
@@ -333,6 +368,33 @@ impl MemoryTier for Probe {
                     ..TurnPlan::default()
                 });
             }
+            "same id twice" => {
+                return Ok(TurnPlan {
+                    blocks: vec![block("a".to_owned(), None), block("b".to_owned(), None)],
+                    ..TurnPlan::default()
+                });
+            }
+            "huge" => {
+                let mut huge = block("x".repeat(10 << 20), None);
+                huge.mandatory = true;
+                return Ok(TurnPlan {
+                    blocks: vec![huge],
+                    ..TurnPlan::default()
+                });
+            }
+            "no number" => {
+                let mut wrong = block("text".to_owned(), None);
+                wrong.shows = vec![ShownSection {
+                    section: SectionId::parse_key("page#1.0#").expect("it is a key"),
+                    lane: "probe".to_owned(),
+                    score: f32::NAN,
+                    bytes: 4,
+                }];
+                return Ok(TurnPlan {
+                    blocks: vec![wrong],
+                    ..TurnPlan::default()
+                });
+            }
             _ => {}
         }
         let token = CommitToken(format!("{}/{turn}", self.config.label));
@@ -345,11 +407,11 @@ impl MemoryTier for Probe {
 
     async fn commit(
         &self,
-        _call: &Call,
+        call: &Call,
         token: CommitToken,
         _message: String,
     ) -> Result<(), TierError> {
-        self.obey("commit");
+        self.misbehave("commit", call).await;
         if token.0.split('/').next() != Some(&self.config.label) {
             return Err(TierError::Internal {
                 reason: format!("`{}` is not a token of this instance", token.0),
@@ -359,8 +421,8 @@ impl MemoryTier for Probe {
         Ok(())
     }
 
-    async fn discard(&self, _call: &Call, token: CommitToken) -> Result<(), TierError> {
-        self.obey("discard");
+    async fn discard(&self, call: &Call, token: CommitToken) -> Result<(), TierError> {
+        self.misbehave("discard", call).await;
         if token.0.split('/').next() == Some(&self.config.label) {
             Ok(())
         } else {
@@ -370,22 +432,28 @@ impl MemoryTier for Probe {
         }
     }
 
-    async fn on_event(&self, _call: &Call, event: TierEvent) -> Result<(), TierError> {
-        self.obey("on_event");
+    async fn on_event(&self, call: &Call, event: TierEvent) -> Result<(), TierError> {
+        self.misbehave("on_event", call).await;
         tracing::debug!(?event, "told");
+        // Kept where a test can read it even after the instance is gone.
+        if let Some(kv) = &self.services.kv {
+            let told = Some(format!("{event:?}"));
+            kv.put(call, KvScope::Assistant, "told".to_owned(), told)
+                .await?;
+        }
         Ok(())
     }
 
-    async fn explain(&self, _call: &Call, request: TurnRequest) -> Result<Explanation, TierError> {
-        self.obey("explain");
+    async fn explain(&self, call: &Call, request: TurnRequest) -> Result<Explanation, TierError> {
+        self.misbehave("explain", call).await;
         Ok(Explanation {
             candidates: Vec::new(),
             notes: vec![request.user_message],
         })
     }
 
-    async fn stats(&self, _call: &Call) -> Result<TierStats, TierError> {
-        self.obey("stats");
+    async fn stats(&self, call: &Call) -> Result<TierStats, TierError> {
+        self.misbehave("stats", call).await;
         Ok(TierStats {
             turns: self.turns.load(Ordering::Relaxed),
             committed_sections: self.committed.load(Ordering::Relaxed),
@@ -393,8 +461,8 @@ impl MemoryTier for Probe {
         })
     }
 
-    async fn health(&self, _call: &Call) -> Result<TierHealth, TierError> {
-        self.obey("health");
+    async fn health(&self, call: &Call) -> Result<TierHealth, TierError> {
+        self.misbehave("health", call).await;
         block_thread(self.config.block_health_ms);
         if self.config.health_hangs {
             std::future::pending::<()>().await;

@@ -69,7 +69,7 @@ async fn a_panic_in_each_method_of_a_turn_counts() {
         let folder = Folder::with_probe();
         let host = folder.host();
         let slot = host.slot("ada");
-        let wanted = wanted_with(&format!("{{\"label\":\"one\",\"panic_in\":\"{method}\"}}"));
+        let wanted = wanted_with(&format!("{{\"label\":\"one\",\"fault\":\"panic_in_{method}\"}}"));
         slot.ensure(&wanted, &services::all()).await;
         for time in 1..=3 {
             assert_eq!(quarantine(host), None, "{method}");
@@ -91,7 +91,7 @@ async fn a_panic_in_each_method_of_a_turn_counts() {
 async fn a_panic_while_coming_up_or_going_away_counts() {
     for (config, method) in [
         (r#"{"panic_in_create":true}"#, "create"),
-        (r#"{"panic_in":"health"}"#, "health"),
+        (r#"{"fault":"panic_in_health"}"#, "health"),
         (r#"{"panic_in_drop":true}"#, "shutdown"),
     ] {
         let folder = Folder::with_probe();
