@@ -61,6 +61,19 @@ pub enum StoreError {
         /// The newest version known.
         known: u64,
     },
+    /// The disk failed or is full, so no write is accepted until the store is opened again. Reading goes on. Show the
+    /// cause and the remedy; retrying is useless.
+    #[error("the store is read-only since it could not {action} `{place}` ({cause}): {remedy}")]
+    ReadOnly {
+        /// What failed.
+        action: String,
+        /// The file it was done to.
+        place: String,
+        /// What the system said.
+        cause: String,
+        /// What to do about it.
+        remedy: String,
+    },
     /// The request makes no sense. Fix the caller.
     #[error("bad request: {reason}")]
     BadRequest {

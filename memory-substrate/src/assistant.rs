@@ -27,13 +27,15 @@ use self::watch::Watch;
 use crate::blocking;
 use crate::error::SubstrateResult;
 use crate::index::{IndexHome, LanceIndex};
+use crate::oplog::{OverlayFs, WriteConflict, WriteContext};
 use crate::pages::{FilePages, PageIndex, PageIndexer};
-use crate::remember::{RememberInput, RememberReceipt, Rememberer};
+use crate::remember::{RememberInput, RememberReceipt};
 use crate::services::{NoticeBoard, PkbSearch, Serving, Shared, services};
 use crate::snapshot::Snapshot;
 use crate::state::SqliteState;
 use crate::sync::{differences, read_segment};
 use crate::workspace::{Workspace, WriterLock};
+use crate::writer::Writer;
 
 pub use self::refresh::RefreshReport;
 pub use self::report::{EngineStats, IntegrityReport};
@@ -47,6 +49,8 @@ const EMBEDDED_IN_A_TURN: usize = 16;
 pub enum OpenMode {
     /// As the one writer; the lock is held as long as the store lives.
     ReadWrite(WriterLock),
+    /// As the one writer, whose writing side is open already.
+    Writer(Writer),
     /// Beside a writer or without one. Changed pages are found, but nothing is written.
     ReadOnly,
 }
@@ -77,7 +81,8 @@ struct Engine {
     shared: Arc<Shared>,
     indexer: PageIndexer,
     home: IndexHome,
-    rememberer: Rememberer,
+    /// Absent when the assistant was opened for reading only. It holds the lock for as long as anything may write.
+    writer: Option<Writer>,
     /// Held while what changed is taken in; never for long.
     watch: Mutex<Watch>,
     /// The index in use.
@@ -87,8 +92,6 @@ struct Engine {
     maintenance_error: std::sync::Mutex<Option<String>>,
     /// Pages whose rows in the index, or whose vectors, are not those of their files.
     waiting: std::sync::Mutex<BTreeSet<Slug>>,
-    /// Kept for as long as anything may write.
-    _lock: Option<WriterLock>,
 }
 
 impl AssistantStore {
@@ -102,23 +105,17 @@ impl AssistantStore {
             ids,
             embedder,
         } = options;
-        let (writable, lock) = match mode {
-            OpenMode::ReadWrite(lock) => (true, Some(lock)),
-            OpenMode::ReadOnly => (false, None),
-        };
-        let (path, state_clock) = (workspace.state_path(), clock.clone());
-        let state = blocking::run(move || {
-            if writable {
-                SqliteState::open(&path, &*state_clock)
-            } else {
-                SqliteState::open_read_only(&path)
-            }
-        })
-        .await?;
-        let state = Arc::new(state);
+        // What is derived is not written by operations, so its files are used as they are.
+        let home = IndexHome::new(workspace.fs().clone(), workspace.index_dir());
+        let side = open_side(workspace, mode, clock.clone(), ids).await?;
+        let Side {
+            workspace,
+            state,
+            writer,
+        } = side;
+        let writable = writer.is_some();
         let files = FilePages::new(workspace.fs().clone(), workspace.concepts_dir());
         let indexer = PageIndexer::new(files.clone(), state.clone(), clock.clone());
-        let home = IndexHome::new(workspace.fs().clone(), workspace.index_dir());
 
         let pages = indexer.refresh(&Arc::default()).await?.index;
         let chosen = choose(&home, embedder.as_deref(), writable).await;
@@ -130,7 +127,6 @@ impl AssistantStore {
         let (snapshot, behind) = completed(&files, &pages, chosen.snapshot).await?;
         let works = (writable && chosen.index.is_some()) || snapshot.dims() > 0;
 
-        let rememberer = Rememberer::new(workspace.clone(), state.clone(), clock.clone(), ids);
         let pkb = PkbSearch::new(
             workspace.fs().clone(),
             workspace.pkb_dir(),
@@ -151,7 +147,7 @@ impl AssistantStore {
             shared,
             indexer,
             home,
-            rememberer,
+            writer,
             // The first turn looks at everything once more and stamps the folders then.
             watch: Mutex::default(),
             index: ArcSwapOption::new(chosen.index),
@@ -162,26 +158,12 @@ impl AssistantStore {
             } else {
                 BTreeSet::new()
             }),
-            _lock: lock,
         };
         let store = Self {
             engine: Arc::new(engine),
         };
-        if writable {
-            let replayed = store
-                .engine
-                .rememberer
-                .replay()
-                .await
-                .map_err(into_store_error)?;
-            if replayed > 0 {
-                tracing::info!(
-                    replayed,
-                    "writes that an interruption had left unapplied were applied"
-                );
-            }
-        }
         store.tell_what_waits();
+        store.tell_what_was_recovered();
         let notices = store.take_notices();
         Ok((store, notices))
     }
@@ -232,16 +214,46 @@ impl AssistantStore {
         input: RememberInput,
         zone: &str,
     ) -> SubstrateResult<RememberReceipt> {
-        self.engine.rememberer.remember(input, zone).await
+        self.writer()?.rememberer().remember(input, zone).await
+    }
+
+    /// Remembers texts on somebody's behalf. With a key the same request may be repeated and is kept once.
+    pub async fn remember_as(
+        &self,
+        input: RememberInput,
+        zone: &str,
+        context: WriteContext,
+    ) -> SubstrateResult<RememberReceipt> {
+        self.writer()?
+            .rememberer()
+            .remember_as(input, zone, context)
+            .await
+    }
+
+    /// Returns the writing side, which only an assistant opened for writing has.
+    fn writer(&self) -> StoreResult<&Writer> {
+        self.engine.writer.as_ref().ok_or_else(reading_only)
     }
 
     fn require_writable(&self) -> StoreResult<()> {
-        if self.is_writable() {
-            Ok(())
-        } else {
-            Err(StoreError::BadRequest {
-                reason: "this assistant was opened for reading only".to_owned(),
-            })
+        self.writer().map(drop)
+    }
+
+    /// Posts which acknowledged writes met an edit, and that the disk failed.
+    fn tell_what_was_recovered(&self) {
+        let Some(writer) = &self.engine.writer else {
+            return;
+        };
+        let notices = &self.engine.shared.notices;
+        for conflict in &writer.recovery().conflicts {
+            notices.post(notice(
+                &format!("write_conflict_{}", conflict.operation),
+                Severity::Warning,
+                told(conflict),
+            ));
+        }
+        if let Some(refusal) = writer.refusal() {
+            notices.post(notice("read_only", Severity::Error, refusal.to_string()));
         }
     }
 
@@ -287,10 +299,63 @@ async fn completed(
     Ok((known.replaced(&behind, part), behind))
 }
 
-fn into_store_error(error: crate::error::SubstrateError) -> StoreError {
-    match error {
-        crate::error::SubstrateError::Store(error) => error,
-        error => StoreError::engine("opening the assistant", error),
+/// Files and state of an assistant, opened for writing or reading.
+struct Side {
+    workspace: Workspace,
+    state: Arc<SqliteState>,
+    writer: Option<Writer>,
+}
+
+async fn open_side(
+    workspace: Workspace,
+    mode: OpenMode,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn Ids>,
+) -> StoreResult<Side> {
+    blocking::run(move || {
+        let writer = match mode {
+            OpenMode::ReadWrite(lock) => Writer::open(&workspace, lock, clock, ids)?,
+            OpenMode::Writer(writer) => writer,
+            OpenMode::ReadOnly => {
+                let state = Arc::new(SqliteState::open_read_only(&workspace.state_path())?);
+                let overlay = OverlayFs::stored(
+                    workspace.root().to_owned(),
+                    workspace.fs().clone(),
+                    state.clone(),
+                );
+                return Ok(Side {
+                    workspace: workspace.with_fs(Arc::new(overlay)),
+                    state,
+                    writer: None,
+                });
+            }
+        };
+        Ok(Side {
+            workspace: writer.workspace().clone(),
+            state: writer.state().clone(),
+            writer: Some(writer),
+        })
+    })
+    .await
+}
+
+fn reading_only() -> StoreError {
+    StoreError::BadRequest {
+        reason: "this assistant was opened for reading only".to_owned(),
+    }
+}
+
+/// Says what became of a write that met an edit.
+fn told(conflict: &WriteConflict) -> String {
+    match &conflict.copy {
+        Some(copy) => format!(
+            "`{}` was edited while it was being written: it was left as it is, and the other text is in `{copy}`",
+            conflict.path
+        ),
+        None => format!(
+            "`{}` was edited while it was being deleted, so it was kept",
+            conflict.path
+        ),
     }
 }
 

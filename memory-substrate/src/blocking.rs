@@ -48,6 +48,18 @@ where
     }
 }
 
+/// Runs work that may block and of which nobody awaits the end. Outside a tokio runtime it is done at once.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the module through which blocking work goes"
+)]
+pub(crate) fn detach(work: impl FnOnce() + Send + 'static) {
+    match tokio::runtime::Handle::try_current() {
+        Ok(runtime) => drop(runtime.spawn_blocking(work)),
+        Err(_) => work(),
+    }
+}
+
 fn panic_message(payload: &(dyn std::any::Any + Send)) -> String {
     let text = payload.downcast_ref::<&str>().copied();
     text.or_else(|| payload.downcast_ref::<String>().map(String::as_str))

@@ -21,6 +21,7 @@ use crate::error::store_io;
 pub use self::hash::hash_bytes;
 pub use self::index::{IndexedPage, PageIndex};
 pub use self::refresh::{PageIndexer, Refreshed};
+pub(crate) use self::scan::page_of_path;
 pub use self::scan::{PageFile, PageMap, RenamedPage};
 pub(crate) use self::scan::{free_slug, is_page_name, wanted_slug};
 

@@ -1,30 +1,26 @@
 //! The intake: what somebody wants remembered, kept at once and shown in the buffer.
 //!
-//! An entry is first committed to the state database together with its text, which is the promise to the caller, and
-//! then appended to the buffer and to the day's archive. What a crash leaves between the two is finished at the next
-//! opening. Saying the same again while it still stands in the buffer gives the same entry, so a retry is harmless.
+//! An entry is one operation: a commit of the state database is the promise to the caller, and the buffer and the day's
+//! archive get it right after. Whoever reads them meanwhile sees it there already. Saying the same again while it still
+//! stands in the buffer gives the same entry, and so does repeating a request under its key.
 
-use std::collections::{BTreeMap, HashMap};
-use std::io;
-use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use memory_core::env::{Clock, Ids};
 use memory_core::provenance::{Authority, Channel, Origin, Trust, trust_of};
 use memory_core::store::{StoreError, StoreResult};
 use memory_core::text::buffer;
 use memory_core::time::Timestamp;
-use serde::Serialize;
+use rusqlite::Connection;
+use serde::{Deserialize, Serialize};
 
-use self::append::{Appending, ids_of};
 use crate::blocking;
 use crate::error::{SubstrateError, SubstrateResult};
+use crate::oplog::{Change, OpLog, OperationKind, Part, Plan, Request, WriteContext, ids_of};
 use crate::pages::hash_bytes;
-use crate::state::SqliteState;
-use crate::state::remembered::{self, EntrySource, PendingEntry};
+use crate::state::remembered::{self, EntrySource, NewEntry};
 use crate::workspace::{Workspace, read_text_or_empty};
-
-mod append;
 
 /// What somebody wants remembered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,7 +36,7 @@ pub struct RememberInput {
 }
 
 /// One entry as it is kept.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Remembered {
     /// Its identifier.
     pub id: String,
@@ -53,7 +49,8 @@ pub struct Remembered {
 pub struct RememberReceipt {
     /// The entries, in the order given.
     pub entries: Vec<Remembered>,
-    /// Whether the files have them too. If not, they are safe and will be in the files after the next write or start.
+    /// Whether the files have them already. If not, they are safe all the same, every reader sees them, and the files
+    /// have them a moment later.
     pub applied: bool,
 }
 
@@ -65,29 +62,27 @@ pub struct Rememberer {
 
 #[derive(Debug)]
 struct Shared {
+    /// With open operations laid over its files.
     workspace: Workspace,
-    state: Arc<SqliteState>,
+    log: OpLog,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
-    /// Held from the look into the buffer to the end of the append.
-    appending: Mutex<()>,
 }
 
 impl Rememberer {
-    /// Returns the intake of an assistant.
-    pub fn new(
+    /// Returns the intake of an assistant. The workspace shows open operations.
+    pub(crate) fn new(
         workspace: Workspace,
-        state: Arc<SqliteState>,
+        log: OpLog,
         clock: Arc<dyn Clock>,
         ids: Arc<dyn Ids>,
     ) -> Self {
         Self {
             shared: Arc::new(Shared {
                 workspace,
-                state,
+                log,
                 clock,
                 ids,
-                appending: Mutex::new(()),
             }),
         }
     }
@@ -98,26 +93,29 @@ impl Rememberer {
         input: RememberInput,
         zone: &str,
     ) -> SubstrateResult<RememberReceipt> {
-        let (shared, zone) = (Arc::clone(&self.shared), zone.to_owned());
-        blocking::run(move || shared.remember(&input, &zone)).await
+        let context = WriteContext::new("strata", input.origin, input.authority);
+        self.remember_as(input, zone, context).await
     }
 
-    /// Finishes what a crash left unfinished, and returns how many entries that were. Call it once after opening.
-    pub async fn replay(&self) -> SubstrateResult<usize> {
-        let shared = Arc::clone(&self.shared);
-        blocking::run(move || {
-            let _appending = shared
-                .appending
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
-            shared.apply_pending()
-        })
-        .await
+    /// Does the same on somebody's behalf. With a key the same request may be repeated and is kept once.
+    pub async fn remember_as(
+        &self,
+        input: RememberInput,
+        zone: &str,
+        context: WriteContext,
+    ) -> SubstrateResult<RememberReceipt> {
+        let (shared, zone) = (Arc::clone(&self.shared), zone.to_owned());
+        blocking::run(move || shared.remember(&input, &zone, context)).await
     }
 }
 
 impl Shared {
-    fn remember(&self, input: &RememberInput, zone: &str) -> SubstrateResult<RememberReceipt> {
+    fn remember(
+        &self,
+        input: &RememberInput,
+        zone: &str,
+        context: WriteContext,
+    ) -> SubstrateResult<RememberReceipt> {
         let texts: Vec<String> = input
             .texts
             .iter()
@@ -130,105 +128,134 @@ impl Shared {
             });
         }
         let now = self.clock.now();
-        let source = source_of(input, now)?;
-        let _appending = self
-            .appending
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let standing = ids_of(&read_text_or_empty(
-            self.workspace.fs().as_ref(),
-            &self.workspace.buffer_path(),
-        )?);
-        let (day, stamp) = (now.civil_date(zone), now.civil_minute(zone));
-        let entries = self.state.write_blocking(|transaction| {
-            let mut given: HashMap<String, String> = HashMap::new();
-            let mut entries = Vec::with_capacity(texts.len());
-            for text in &texts {
-                let hash = hash_of(text, &source)?;
-                let known = match given.get(&hash) {
-                    Some(id) => Some(id.clone()),
-                    None => remembered::newest_of(transaction, &hash)?
-                        .filter(|newest| newest.is_pending || standing.contains(&newest.id))
-                        .map(|newest| newest.id),
+        let entries = Entries {
+            source: source_of(input, now)?,
+            texts,
+            standing: ids_of(&read_text_or_empty(
+                self.workspace.fs().as_ref(),
+                &self.workspace.buffer_path(),
+            )?),
+            day: now.civil_date(zone),
+            stamp: now.civil_minute(zone),
+            buffer: self.path_of(&self.workspace.buffer_path())?,
+            archive: self.path_of(&self.workspace.archive_dir())?,
+            keyed: context.key.is_some(),
+            ids: Arc::clone(&self.ids),
+        };
+        let request = Request {
+            kind: OperationKind::Remember,
+            context,
+            hash: entries.hash()?,
+            at: now,
+        };
+        let entries = self
+            .log
+            .commit(request, move |connection| entries.plan(connection))?;
+        self.log.settle_soon();
+        let buffer = self.path_of(&self.workspace.buffer_path())?;
+        Ok(RememberReceipt {
+            entries,
+            applied: !self.log.is_open(&buffer),
+        })
+    }
+
+    fn path_of(&self, path: &std::path::Path) -> SubstrateResult<String> {
+        self.log
+            .relative(path)
+            .ok_or_else(|| SubstrateError::Refused {
+                reason: format!("`{}` is outside the assistant's folder", path.display()),
+            })
+    }
+}
+
+/// Entries about to be kept.
+struct Entries {
+    source: EntrySource,
+    texts: Vec<String>,
+    /// Ids of the entries that stand in the buffer.
+    standing: HashSet<String>,
+    day: String,
+    stamp: String,
+    buffer: String,
+    archive: String,
+    keyed: bool,
+    ids: Arc<dyn Ids>,
+}
+
+impl Entries {
+    /// Names the request, whenever it is made.
+    fn hash(&self) -> StoreResult<String> {
+        let EntrySource {
+            channel,
+            origin,
+            authority,
+            ..
+        } = &self.source;
+        name_of(&(channel, origin, authority, &self.texts))
+    }
+
+    /// Decides which texts are new and what they add to which files.
+    fn plan(self, connection: &Connection) -> StoreResult<Plan<Vec<Remembered>>> {
+        let mut given: HashMap<String, String> = HashMap::new();
+        let mut entries = Vec::with_capacity(self.texts.len());
+        let (mut operation, mut added) = (None, String::new());
+        for text in &self.texts {
+            let hash = hash_of(text, &self.source)?;
+            let known = match given.get(&hash) {
+                Some(id) => Some(id.clone()),
+                None => remembered::newest_of(connection, &hash)?
+                    .filter(|newest| newest.is_pending || self.standing.contains(&newest.id))
+                    .map(|newest| newest.id),
+            };
+            let duplicate = known.is_some();
+            let id = known.unwrap_or_else(|| self.ids.next_id());
+            if !duplicate {
+                let entry = buffer::write_entry(text, &self.stamp, &id).map_err(|error| {
+                    StoreError::BadRequest {
+                        reason: error.to_string(),
+                    }
+                })?;
+                added.push_str(&entry);
+                // The first entry names the operation: both are unique, and one leads to the other.
+                let operation = operation.get_or_insert_with(|| id.clone());
+                let entry = NewEntry {
+                    id: &id,
+                    hash: &hash,
+                    day: &self.day,
+                    operation,
                 };
-                let duplicate = known.is_some();
-                let id = known.unwrap_or_else(|| self.ids.next_id());
-                if !duplicate {
-                    let entry = buffer::write_entry(text, &stamp, &id).map_err(|error| {
-                        StoreError::BadRequest {
-                            reason: error.to_string(),
-                        }
-                    })?;
-                    let entry = PendingEntry {
-                        id: id.clone(),
-                        day: day.clone(),
-                        entry,
-                    };
-                    remembered::add(transaction, &hash, &entry, &source)?;
-                }
-                given.insert(hash, id.clone());
-                entries.push(Remembered { id, duplicate });
+                remembered::add(connection, entry, &self.source)?;
             }
-            Ok(entries)
-        })?;
-        let applied = match self.apply_pending() {
-            Ok(_) => true,
-            Err(error) => {
-                tracing::warn!(
-                    error = &error as &dyn std::error::Error,
-                    "remembered text is safe but could not be written to its files yet"
-                );
-                false
-            }
+            given.insert(hash, id.clone());
+            entries.push(Remembered { id, duplicate });
+        }
+        let append = |path: String, header: String| Part {
+            path,
+            change: Change::Append {
+                header,
+                content: added.clone(),
+            },
+            origin: None,
         };
-        Ok(RememberReceipt { entries, applied })
-    }
-
-    /// Brings every unapplied entry into its files.
-    fn apply_pending(&self) -> SubstrateResult<usize> {
-        let pending = self.state.read_blocking(remembered::pending)?;
-        if pending.is_empty() {
-            return Ok(0);
-        }
-        self.append(&self.workspace.buffer_path(), "", pending.iter())?;
-        let mut days: BTreeMap<&str, Vec<&PendingEntry>> = BTreeMap::new();
-        for entry in &pending {
-            days.entry(&entry.day).or_default().push(entry);
-        }
-        for (day, entries) in days {
-            let path = self.workspace.archive_dir().join(format!("{day}.md"));
-            self.append(&path, &format!("# {day}\n\n"), entries.into_iter())?;
-        }
-        // Without this mark the next start looks again and finds the entries in place, so it need not be flushed. A
-        // later change that takes an entry out of the buffer is flushed, and this one with it.
-        self.state.write_unflushed_blocking(|transaction| {
-            remembered::mark_applied(transaction, &pending)
-        })?;
-        Ok(pending.len())
-    }
-
-    fn append<'a>(
-        &self,
-        path: &Path,
-        header: &str,
-        entries: impl Iterator<Item = &'a PendingEntry>,
-    ) -> SubstrateResult<()> {
-        let fs = self.workspace.fs();
-        let there = match fs.read(path) {
-            Ok(there) => there,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-            Err(error) => return Err(SubstrateError::io("read", path)(error)),
+        let parts = if added.is_empty() {
+            Vec::new()
+        } else {
+            vec![
+                append(self.buffer, String::new()),
+                append(
+                    format!("{}/{}.md", self.archive, self.day),
+                    format!("# {}\n\n", self.day),
+                ),
+            ]
         };
-        let mut appending = Appending::to(&there, header);
-        for entry in entries {
-            appending.add(entry);
-        }
-        match appending.into_addition() {
-            addition if addition.is_empty() => Ok(()),
-            addition => fs
-                .append(path, &addition)
-                .map_err(SubstrateError::io("append to", path)),
-        }
+        Ok(Plan {
+            // Without anything new only a key makes this an operation.
+            id: operation
+                .or_else(|| self.keyed.then(|| self.ids.next_id()))
+                .unwrap_or_default(),
+            outcome: entries,
+            parts,
+        })
     }
 }
 
@@ -267,9 +294,13 @@ fn hash_of(text: &str, source: &EntrySource) -> StoreResult<String> {
         authority,
         ..
     } = source;
-    let key = serde_json::to_vec(&(channel, origin, authority, text))
-        .map_err(|error| StoreError::engine("name a content", error))?;
-    Ok(hash_bytes(&key))
+    name_of(&(channel, origin, authority, text))
+}
+
+fn name_of(content: &impl Serialize) -> StoreResult<String> {
+    serde_json::to_vec(content)
+        .map(|key| hash_bytes(&key))
+        .map_err(|error| StoreError::engine("name a content", error))
 }
 
 #[cfg(test)]

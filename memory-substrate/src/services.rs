@@ -171,6 +171,9 @@ fn admit(call: &Call) -> ServiceResult<Visibility> {
 fn failed(error: StoreError) -> ServiceError {
     match error {
         StoreError::Locked { holder } => ServiceError::Unavailable { reason: holder },
+        error @ StoreError::ReadOnly { .. } => ServiceError::Unavailable {
+            reason: error.to_string(),
+        },
         StoreError::BadRequest { reason } => ServiceError::BadRequest { reason },
         error => ServiceError::Failed {
             reason: describe(&error),

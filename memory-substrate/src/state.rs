@@ -27,6 +27,7 @@ mod kv;
 mod log;
 mod migrate;
 mod open;
+pub(crate) mod ops;
 pub(crate) mod origins;
 pub(crate) mod remembered;
 mod residency;
@@ -224,6 +225,31 @@ fn in_transaction<T>(
     let value = change(&transaction)?;
     transaction.commit().map_err(sql("commit a transaction"))?;
     Ok(value)
+}
+
+/// Runs a part of a transaction that may fail alone. The outer result is an error if the whole transaction is lost.
+pub(crate) fn savepoint<T>(
+    transaction: &Transaction<'_>,
+    work: impl FnOnce(&Connection) -> StoreResult<T>,
+) -> StoreResult<StoreResult<T>> {
+    let step = |statement| {
+        transaction
+            .execute_batch(statement)
+            .map_err(sql("divide a transaction"))
+    };
+    step("SAVEPOINT part")?;
+    match work(transaction) {
+        Ok(value) => {
+            step("RELEASE part")?;
+            Ok(Ok(value))
+        }
+        // Some failures, such as a full disk, undo everything by themselves.
+        Err(error) if transaction.is_autocommit() => Err(error),
+        Err(error) => {
+            step("ROLLBACK TO part; RELEASE part")?;
+            Ok(Err(error))
+        }
+    }
 }
 
 fn read_only(path: &Path) -> StoreError {

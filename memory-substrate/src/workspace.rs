@@ -280,6 +280,16 @@ impl Workspace {
         self.root.join("LOCK")
     }
 
+    /// Returns the path of the disk space kept in reserve.
+    pub fn reserve_path(&self) -> PathBuf {
+        self.root.join("reserve")
+    }
+
+    /// Returns the same folder with other file operations.
+    pub(crate) fn with_fs(&self, fs: Arc<dyn Fs>) -> Self {
+        Self { fs, ..self.clone() }
+    }
+
     /// Reads the configuration's text.
     pub fn read_config(&self) -> SubstrateResult<String> {
         let path = self.config_path();

@@ -13,10 +13,10 @@ use memory_core::services::Notice;
 use memory_substrate::assistant::{AssistantStore, EngineProgress, OpenMode, OpenOptions};
 use memory_substrate::blocking;
 use memory_substrate::ingest::{IngestOptions, IngestReport, IngestSource};
-use memory_substrate::remember::{RememberInput, RememberReceipt, Rememberer};
-use memory_substrate::state::SqliteState;
+use memory_substrate::remember::{RememberInput, RememberReceipt};
 use memory_substrate::sync::{SyncProgress, SyncReport};
 use memory_substrate::workspace::{Workspace, WriterLock};
+use memory_substrate::writer::Writer;
 use tokio::sync::OnceCell;
 
 use crate::doctor::{self, DoctorOptions, DoctorReport, Opened, Subject};
@@ -60,11 +60,21 @@ pub struct Assistant {
     access: Access,
     settings: Arc<LiveSettings>,
     embedding: Embedding,
-    /// The writer's lock until the engine takes it over. Held by whoever opens the engine or keeps a note without one,
-    /// so that neither finds the lock gone and two notes are never written at once.
-    lock: tokio::sync::Mutex<Option<WriterLock>>,
+    /// The writing side as far as it is open; held while it is opened.
+    writing: tokio::sync::Mutex<Writing>,
     engine: OnceCell<Engine>,
     served: TurnCounters,
+}
+
+/// How far the writing side is open.
+#[derive(Debug)]
+enum Writing {
+    /// Not at all: the assistant is for reading only, or opening failed and let the lock go.
+    Closed,
+    /// The lock is taken.
+    Locked(WriterLock),
+    /// Operations can be written.
+    Open(Writer),
 }
 
 /// What the first call that needs it opens.
@@ -101,9 +111,9 @@ impl Assistant {
         workspace: Workspace,
         access: Access,
     ) -> Result<Self, StrataError> {
-        let lock = match access {
-            Access::ReadWrite => Some(workspace.lock("strata")?),
-            Access::ReadOnly => None,
+        let writing = match access {
+            Access::ReadWrite => Writing::Locked(workspace.lock("strata")?),
+            Access::ReadOnly => Writing::Closed,
         };
         let settings = LiveSettings::open(SettingsSource::new(&options, workspace.clone()))?;
         let embedding = embedding.for_settings(&settings.in_force().config);
@@ -114,7 +124,7 @@ impl Assistant {
             access,
             settings: Arc::new(settings),
             embedding,
-            lock: tokio::sync::Mutex::new(lock),
+            writing: tokio::sync::Mutex::new(writing),
             engine: OnceCell::new(),
             served: TurnCounters::default(),
         })
@@ -166,24 +176,9 @@ impl Assistant {
     pub async fn remember(&self, input: RememberInput) -> Result<RememberReceipt, StrataError> {
         self.writable("remember")?;
         let zone = self.look().await?.config.time_zone.clone();
-        let mut lock = self.lock.lock().await;
-        if let Some(engine) = self.engine.get() {
-            drop(lock);
-            return Ok(engine.store.remember(input, &zone).await?);
-        }
         // A note needs neither the index nor a model.
-        self.relock(&mut lock)?;
-        let (path, clock) = (self.workspace.state_path(), Arc::clone(&self.options.clock));
-        let state =
-            blocking::run(move || SqliteState::open(&path, &*clock).map_err(StrataError::from))
-                .await?;
-        let (clock, ids) = (
-            Arc::clone(&self.options.clock),
-            Arc::clone(&self.options.ids),
-        );
-        let rememberer = Rememberer::new(self.workspace.clone(), Arc::new(state), clock, ids);
-        rememberer.replay().await?;
-        Ok(rememberer.remember(input, &zone).await?)
+        let writer = self.writer().await?;
+        Ok(writer.rememberer().remember(input, &zone).await?)
     }
 
     /// Embeds and writes everything that still waits for the index.
@@ -239,31 +234,43 @@ impl Assistant {
         }
     }
 
-    /// Takes the lock again if an engine that failed to open let it go.
-    fn relock(&self, lock: &mut Option<WriterLock>) -> Result<(), StrataError> {
-        if lock.is_none() {
-            *lock = Some(self.workspace.lock("strata")?);
-        }
-        Ok(())
+    /// Returns the writing side, opening it if need be.
+    async fn writer(&self) -> Result<Writer, StrataError> {
+        let mut writing = self.writing.lock().await;
+        let lock = match std::mem::replace(&mut *writing, Writing::Closed) {
+            Writing::Open(writer) => {
+                *writing = Writing::Open(writer.clone());
+                return Ok(writer);
+            }
+            Writing::Locked(lock) => lock,
+            Writing::Closed => self.workspace.lock("strata")?,
+        };
+        let workspace = self.workspace.clone();
+        let (clock, ids) = (
+            Arc::clone(&self.options.clock),
+            Arc::clone(&self.options.ids),
+        );
+        let writer = blocking::run(move || {
+            Writer::open(&workspace, lock, clock, ids).map_err(StrataError::from)
+        })
+        .await?;
+        *writing = Writing::Open(writer.clone());
+        Ok(writer)
     }
 
     async fn engine(&self) -> Result<&Engine, StrataError> {
         if let Some(engine) = self.engine.get() {
             return Ok(engine);
         }
-        let mut lock = self.lock.lock().await;
         self.engine
-            .get_or_try_init(|| Box::pin(self.open_engine(&mut lock)))
+            .get_or_try_init(|| Box::pin(self.open_engine()))
             .await
     }
 
-    async fn open_engine(&self, lock: &mut Option<WriterLock>) -> Result<Engine, StrataError> {
+    async fn open_engine(&self) -> Result<Engine, StrataError> {
         let mode = match self.access {
             Access::ReadOnly => OpenMode::ReadOnly,
-            Access::ReadWrite => {
-                self.relock(lock)?;
-                lock.take().map_or(OpenMode::ReadOnly, OpenMode::ReadWrite)
-            }
+            Access::ReadWrite => OpenMode::Writer(self.writer().await?),
         };
         let (store, mut opening) = AssistantStore::open(OpenOptions {
             workspace: self.workspace.clone(),

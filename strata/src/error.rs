@@ -142,7 +142,7 @@ fn substrate_kind(error: &SubstrateError) -> ErrorKind {
         SubstrateError::Store(error) => match error {
             StoreError::NotFound { .. } => ErrorKind::NotFound,
             StoreError::Conflict { .. } => ErrorKind::Conflict,
-            StoreError::Locked { .. } => ErrorKind::Unavailable,
+            StoreError::Locked { .. } | StoreError::ReadOnly { .. } => ErrorKind::Unavailable,
             StoreError::Damaged { .. } => ErrorKind::Damaged,
             StoreError::BadRequest { .. } => ErrorKind::Usage,
             StoreError::Newer { .. } | StoreError::Engine { .. } => ErrorKind::Failed,

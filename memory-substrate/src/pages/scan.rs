@@ -61,6 +61,13 @@ pub(crate) fn wanted_slug(relative: &str) -> Slug {
     }
 }
 
+/// Returns the slug and the path below the folder of pages that the file of a page has, from its path in the
+/// assistant's folder.
+pub(crate) fn page_of_path(path: &str) -> (Slug, String) {
+    let relative = path.strip_prefix("memory/concepts/").unwrap_or(path);
+    (wanted_slug(relative), relative.to_owned())
+}
+
 /// Returns a slug like the wanted one that is free, made from a seed so that it is the same every time.
 pub(crate) fn free_slug(wanted: &Slug, seed: &str, is_taken: impl Fn(&Slug) -> bool) -> Slug {
     let mut candidate = wanted.with_hash_suffix(seed);

@@ -1,27 +1,16 @@
-//! The intake's redo records.
+//! What is known of each entry of the intake besides its text.
 //!
-//! A row is committed before any file is touched, and its text stays in it until the files have it. That one commit is
-//! what makes an acknowledged write survive anything.
+//! A row is committed together with the operation that brings the entry into its files, so there is never an entry of
+//! which nobody knows who said it.
 
 use std::collections::HashSet;
 
 use memory_core::provenance::{Authority, Channel, Origin, Trust};
 use memory_core::store::StoreResult;
 use memory_core::time::Timestamp;
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::sql::{Named, sql};
-
-/// An entry about to be written to its files.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PendingEntry {
-    /// Its identifier.
-    pub(crate) id: String,
-    /// The day it belongs to, which names its archive file.
-    pub(crate) day: String,
-    /// Its text as it will stand in the files.
-    pub(crate) entry: String,
-}
 
 /// What is kept of where an entry came from.
 #[derive(Clone, Debug)]
@@ -38,29 +27,41 @@ pub(crate) struct EntrySource {
     pub(crate) at: Timestamp,
 }
 
-/// Adds an entry that is not yet in its files.
+/// An entry that an operation brings in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NewEntry<'a> {
+    /// Its identifier.
+    pub(crate) id: &'a str,
+    /// Names its content and speaker.
+    pub(crate) hash: &'a str,
+    /// The day it belongs to, which names its archive file.
+    pub(crate) day: &'a str,
+    /// The operation.
+    pub(crate) operation: &'a str,
+}
+
+/// Adds an entry.
 pub(crate) fn add(
     connection: &Connection,
-    hash: &str,
-    entry: &PendingEntry,
+    entry: NewEntry<'_>,
     source: &EntrySource,
 ) -> StoreResult<()> {
     connection
         .prepare_cached(
-            "INSERT INTO remembered (id, hash, channel, origin, authority, trust, at, day, state, entry) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 'pending', ?9)",
+            "INSERT INTO remembered (id, hash, channel, origin, authority, trust, at, day, op) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
         )
         .and_then(|mut statement| {
             statement.execute(params![
                 entry.id,
-                hash,
+                entry.hash,
                 source.channel.to_string(),
                 Named(source.origin),
                 Named(source.authority),
                 Named(source.trust),
                 source.at.as_millis(),
                 entry.day,
-                entry.entry,
+                entry.operation,
             ])
         })
         .map(drop)
@@ -72,49 +73,27 @@ pub(crate) fn add(
 pub(crate) struct KnownEntry {
     /// Its identifier.
     pub(crate) id: String,
-    /// Whether it is not yet in its files.
+    /// Whether it is not known to be in its files.
     pub(crate) is_pending: bool,
 }
 
 /// Returns the newest entry of this hash.
 pub(crate) fn newest_of(connection: &Connection, hash: &str) -> StoreResult<Option<KnownEntry>> {
     connection
-        .prepare_cached("SELECT id, state = 'pending' FROM remembered WHERE hash = ?1 ORDER BY seq DESC LIMIT 1")
-        .and_then(|mut statement| {
-            statement.query_row([hash], |row| Ok(KnownEntry { id: row.get(0)?, is_pending: row.get(1)? })).optional()
-        })
-        .map_err(sql("look for an entry"))
-}
-
-/// Returns the entries that are not known to be in their files, oldest first.
-pub(crate) fn pending(connection: &Connection) -> StoreResult<Vec<PendingEntry>> {
-    connection
         .prepare_cached(
-            "SELECT id, day, entry FROM remembered WHERE state = 'pending' ORDER BY seq",
+            "SELECT id, EXISTS (SELECT 1 FROM op WHERE op.id = remembered.op AND op.state = 'intent') \
+             FROM remembered WHERE hash = ?1 ORDER BY seq DESC LIMIT 1",
         )
         .and_then(|mut statement| {
-            statement
-                .query_map([], |row| {
-                    Ok(PendingEntry {
-                        id: row.get(0)?,
-                        day: row.get(1)?,
-                        entry: row.get(2)?,
-                    })
-                })?
-                .collect()
+            let known = |row: &Row<'_>| {
+                Ok(KnownEntry {
+                    id: row.get(0)?,
+                    is_pending: row.get(1)?,
+                })
+            };
+            statement.query_row([hash], known).optional()
         })
-        .map_err(sql("read unapplied entries"))
-}
-
-/// Notes that entries are in their files and lets their redo text go.
-pub(crate) fn mark_applied(connection: &Connection, entries: &[PendingEntry]) -> StoreResult<()> {
-    for entry in entries {
-        connection
-            .prepare_cached("UPDATE remembered SET state = 'applied', entry = NULL WHERE id = ?1")
-            .and_then(|mut statement| statement.execute([&entry.id]))
-            .map_err(sql("note that an entry is applied"))?;
-    }
-    Ok(())
+        .map_err(sql("look for an entry"))
 }
 
 /// Returns the entries that must not be shown to somebody who may read these channels: untrusted ones, and those of

@@ -9,8 +9,15 @@ use super::migrate::Migration;
 pub(super) const APPLICATION_ID: i32 = 0x5354_5241;
 
 /// Every step, oldest first.
-pub(super) const MIGRATIONS: &[Migration] = &[Migration {
-    id: 1,
-    name: "turns, residency, logs, origins, intake",
-    sql: include_str!("schema/0001.sql"),
-}];
+pub(super) const MIGRATIONS: &[Migration] = &[
+    Migration {
+        id: 1,
+        name: "turns, residency, logs, origins, intake",
+        sql: include_str!("schema/0001.sql"),
+    },
+    Migration {
+        id: 2,
+        name: "operations on files",
+        sql: include_str!("schema/0002.sql"),
+    },
+];

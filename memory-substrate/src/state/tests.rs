@@ -521,10 +521,11 @@ async fn entries_are_withheld_by_trust_and_channel() {
     let place = Place::new();
     let state = place.open();
     let add = |id: &str, channel: Channel, trust: Trust| {
-        let entry = remembered::PendingEntry {
-            id: id.to_owned(),
-            day: "d".to_owned(),
-            entry: "e".to_owned(),
+        let entry = remembered::NewEntry {
+            id,
+            hash: id,
+            day: "2026-11-30",
+            operation: id,
         };
         let (origin, authority, at) = (
             Origin::UserDirect,
@@ -539,7 +540,7 @@ async fn entries_are_withheld_by_trust_and_channel() {
             at,
         };
         state
-            .write_blocking(|transaction| remembered::add(transaction, id, &entry, &source))
+            .write_blocking(|transaction| remembered::add(transaction, entry, &source))
             .expect("add");
     };
     let user = |name: &str| Channel::User(name.to_owned());

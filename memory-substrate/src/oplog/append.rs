@@ -8,8 +8,6 @@ use std::collections::HashSet;
 
 use memory_core::text::buffer;
 
-use crate::state::remembered::PendingEntry;
-
 /// Shortest beginning of an entry that is taken for a cut-off one: its mark and its time. Less than that may be a
 /// person's own dash.
 const SHORTEST_CUT: usize = "- [2026-11-30 14:05]".len();
@@ -38,20 +36,25 @@ impl<'a> Appending<'a> {
         }
     }
 
+    /// Returns whether the file has an entry, however it was edited since.
+    pub(super) fn has(&self, id: &str) -> bool {
+        self.ids.contains(id)
+    }
+
     /// Adds what is missing of an entry.
-    pub(super) fn add(&mut self, entry: &PendingEntry) {
-        if self.text.contains(&entry.entry) {
+    pub(super) fn add(&mut self, id: Option<&str>, entry: &str) {
+        let known = id.is_none_or(|id| self.has(id));
+        if known && self.text.contains(entry) {
             return;
         }
         if self.addition.is_empty()
-            && let Some(kept) = cut_off(self.there, entry.entry.as_bytes())
+            && let Some(kept) = cut_off(self.there, entry.as_bytes())
         {
-            self.addition
-                .extend_from_slice(&entry.entry.as_bytes()[kept..]);
+            self.addition.extend_from_slice(&entry.as_bytes()[kept..]);
             return;
         }
         // Its owner edited it meanwhile.
-        if self.ids.contains(&entry.id) {
+        if id.is_some() && known {
             return;
         }
         if self.addition.is_empty() {
@@ -61,7 +64,7 @@ impl<'a> Appending<'a> {
                 Some(_) => self.addition.push(b'\n'),
             }
         }
-        self.addition.extend_from_slice(entry.entry.as_bytes());
+        self.addition.extend_from_slice(entry.as_bytes());
     }
 
     /// Returns the bytes to append.
@@ -70,8 +73,22 @@ impl<'a> Appending<'a> {
     }
 }
 
+/// Returns what has to be appended to a file's bytes so that it has every entry of a text.
+pub(super) fn addition(there: &[u8], header: &str, entries: &str) -> Vec<u8> {
+    let mut appending = Appending::to(there, header);
+    for group in buffer::split(entries) {
+        appending.add(id_of(&group), group.raw);
+    }
+    appending.into_addition()
+}
+
+/// Returns the id of an entry.
+pub(super) fn id_of<'a>(group: &buffer::Group<'a>) -> Option<&'a str> {
+    group.opening.and_then(|opening| opening.id)
+}
+
 /// Returns the ids of a buffer's entries.
-pub(super) fn ids_of(text: &str) -> HashSet<String> {
+pub(crate) fn ids_of(text: &str) -> HashSet<String> {
     buffer::split(text)
         .into_iter()
         .filter_map(|group| group.opening?.id.map(str::to_owned))
@@ -93,19 +110,26 @@ mod tests {
 
     use super::*;
 
-    fn entry(id: &str, text: &str) -> PendingEntry {
-        let entry = buffer::write_entry(text, "2026-11-30 14:05", id).expect("a good entry");
-        PendingEntry {
+    struct Entry {
+        id: String,
+        entry: String,
+    }
+
+    fn entry(id: &str, text: &str) -> Entry {
+        Entry {
             id: id.to_owned(),
-            day: "2026-11-30".to_owned(),
-            entry,
+            entry: buffer::write_entry(text, "2026-11-30 14:05", id).expect("a good entry"),
         }
     }
 
-    fn after(there: &[u8], entries: &[PendingEntry]) -> Vec<u8> {
+    fn add(appending: &mut Appending<'_>, entry: &Entry) {
+        appending.add(Some(&entry.id), &entry.entry);
+    }
+
+    fn after(there: &[u8], entries: &[Entry]) -> Vec<u8> {
         let mut appending = Appending::to(there, "");
         for entry in entries {
-            appending.add(entry);
+            add(&mut appending, entry);
         }
         [there, &appending.into_addition()].concat()
     }
@@ -113,13 +137,13 @@ mod tests {
     #[test]
     fn the_header_opens_only_an_empty_file() {
         let mut first = Appending::to(b"", "# day\n\n");
-        first.add(&entry("1", "a"));
+        add(&mut first, &entry("1", "a"));
         assert_eq!(
             first.into_addition(),
             b"# day\n\n- [2026-11-30 14:05] a ^m-1\n"
         );
         let mut second = Appending::to(b"# day\n", "# day\n\n");
-        second.add(&entry("1", "a"));
+        add(&mut second, &entry("1", "a"));
         assert_eq!(second.into_addition(), b"- [2026-11-30 14:05] a ^m-1\n");
     }
 
@@ -142,7 +166,7 @@ mod tests {
             texts in proptest::collection::vec("[a-zé語\n]{1,40}[a-z]", 1..4),
             at in any::<prop::sample::Index>(),
         ) {
-            let entries: Vec<PendingEntry> =
+            let entries: Vec<Entry> =
                 texts.iter().enumerate().map(|(number, text)| entry(&format!("i{number}"), text)).collect();
             let whole = after(before.as_bytes(), &entries);
             let cut = before.len() + at.index(whole.len() - before.len() + 1);

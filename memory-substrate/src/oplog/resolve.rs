@@ -1,0 +1,206 @@
+//! What an acknowledged change comes to, given what its file holds now.
+//!
+//! The same decision serves the ordinary write, the one after a crash and the reader who looks before either: bytes as
+//! they were before mean that it is still to do, bytes as they are to be mean that it was done, and anything else that
+//! a person was faster. Then both texts are merged by lines, and if that cannot be, both are kept.
+
+use super::operation::Change;
+
+/// Longest file name that common file systems take, in bytes.
+const LONGEST_NAME: usize = 255;
+
+/// What has to happen to a file so that it holds a written text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Written {
+    /// Nothing: it does.
+    InPlace,
+    /// It gets these bytes.
+    Put { bytes: Vec<u8>, merged: bool },
+    /// It stays, and the text goes beside it.
+    Conflict,
+}
+
+/// Decides about a file that is to be replaced.
+pub(super) fn written(current: Option<&[u8]>, base: Option<&[u8]>, content: &[u8]) -> Written {
+    let put = |bytes: &[u8], merged| Written::Put {
+        bytes: bytes.to_vec(),
+        merged,
+    };
+    match (current, base) {
+        (Some(current), _) if current == content => Written::InPlace,
+        (current, base) if current == base => put(content, false),
+        // Somebody deleted it, so no text of theirs is in the way.
+        (None, _) => put(content, false),
+        (Some(current), Some(base)) => match diffy::merge_bytes(base, content, current) {
+            Ok(merged) if merged == current => Written::InPlace,
+            Ok(merged) => put(&merged, true),
+            Err(_) => Written::Conflict,
+        },
+        (Some(_), None) => Written::Conflict,
+    }
+}
+
+/// What has to happen so that a file has its new path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Renamed {
+    /// Nothing: it has.
+    InPlace,
+    /// It is moved, with whatever it holds by now.
+    Move,
+    /// Both are gone; it is written anew.
+    Anew,
+    /// The old one is a copy of the new one and goes away.
+    RemoveOld,
+    /// Another file took the path; it is moved beside that.
+    Clash,
+}
+
+/// Decides about a file that is to be renamed.
+pub(super) fn renamed(from: Option<&[u8]>, to: Option<&[u8]>, content: &[u8]) -> Renamed {
+    match (from, to) {
+        (Some(_), None) => Renamed::Move,
+        (None, Some(_)) => Renamed::InPlace,
+        (None, None) => Renamed::Anew,
+        (Some(from), Some(to)) if from == content && to == content => Renamed::RemoveOld,
+        (Some(_), Some(_)) => Renamed::Clash,
+    }
+}
+
+/// Returns whether a file that is to be deleted is still what was to be deleted.
+pub(super) fn may_go(current: &[u8], base: &[u8]) -> bool {
+    current == base
+}
+
+/// Returns the bytes a path has once a change is applied to what it has now, as far as that can be told without
+/// touching anything. `other` is what the old path of a rename holds.
+pub(super) fn effect(
+    path: &str,
+    change: &Change,
+    current: Option<Vec<u8>>,
+    other: impl FnOnce() -> Option<Vec<u8>>,
+) -> Option<Vec<u8>> {
+    match change {
+        Change::Write { base, content } => {
+            match written(current.as_deref(), base.as_deref(), content) {
+                Written::Put { bytes, .. } => Some(bytes),
+                Written::InPlace | Written::Conflict => current,
+            }
+        }
+        Change::Append { header, content } => {
+            let mut bytes = current.unwrap_or_default();
+            let addition = super::append::addition(&bytes, header, content);
+            bytes.extend_from_slice(&addition);
+            Some(bytes)
+        }
+        Change::Delete { base } => current.filter(|current| !may_go(current, base)),
+        Change::Rename { to, content } if path == to => {
+            current.or_else(|| Some(other().unwrap_or_else(|| content.clone())))
+        }
+        Change::Rename { .. } => None,
+    }
+}
+
+/// Returns the path of the copy that keeps an operation's text beside a file that was edited meanwhile.
+pub(super) fn conflict_copy(path: &str, operation: &str) -> String {
+    let (folder, name) = match path.rsplit_once('/') {
+        Some((folder, name)) => (Some(folder), name),
+        None => (None, path),
+    };
+    let (stem, ending) = match name.rsplit_once('.') {
+        Some((stem, ending)) if !stem.is_empty() => (stem, Some(ending)),
+        _ => (name, None),
+    };
+    let mut suffix = format!(" (conflict {operation})");
+    if let Some(ending) = ending {
+        suffix.push('.');
+        suffix.push_str(ending);
+    }
+    let mut cut = stem.len().min(LONGEST_NAME.saturating_sub(suffix.len()));
+    while !stem.is_char_boundary(cut) {
+        cut -= 1;
+    }
+    let name = format!("{}{suffix}", &stem[..cut]);
+    folder.map_or(name.clone(), |folder| format!("{folder}/{name}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn put(text: &str, merged: bool) -> Written {
+        Written::Put {
+            bytes: text.into(),
+            merged,
+        }
+    }
+
+    fn decide(current: Option<&str>, base: Option<&str>, content: &str) -> Written {
+        written(
+            current.map(str::as_bytes),
+            base.map(str::as_bytes),
+            content.as_bytes(),
+        )
+    }
+
+    #[test]
+    fn a_write_is_done_once_and_never_over_an_edit() {
+        assert_eq!(decide(Some("new"), Some("old"), "new"), Written::InPlace);
+        assert_eq!(decide(None, None, "new"), put("new", false));
+        assert_eq!(decide(Some("old"), Some("old"), "new"), put("new", false));
+        assert_eq!(decide(None, Some("old"), "new"), put("new", false));
+        let base = "one\ntwo\nthree\nfour\nfive\n";
+        let edited = "ONE\ntwo\nthree\nfour\nfive\n";
+        let ours = "one\ntwo\nthree\nfour\nFIVE\n";
+        assert_eq!(
+            decide(Some(edited), Some(base), ours),
+            put("ONE\ntwo\nthree\nfour\nFIVE\n", true)
+        );
+        let clashing = "uno\ntwo\nthree\nfour\nfive\n";
+        assert_eq!(
+            decide(Some(edited), Some(base), clashing),
+            Written::Conflict
+        );
+        assert_eq!(decide(Some("theirs"), None, "ours"), Written::Conflict);
+    }
+
+    #[test]
+    fn a_rename_carries_whatever_the_file_holds() {
+        let rename = |from: Option<&str>, to: Option<&str>| {
+            renamed(from.map(str::as_bytes), to.map(str::as_bytes), b"x")
+        };
+        assert_eq!(rename(Some("x"), None), Renamed::Move);
+        assert_eq!(rename(Some("edited"), None), Renamed::Move);
+        assert_eq!(rename(None, Some("x")), Renamed::InPlace);
+        assert_eq!(rename(None, None), Renamed::Anew);
+        assert_eq!(rename(Some("x"), Some("x")), Renamed::RemoveOld);
+        assert_eq!(rename(Some("x"), Some("other")), Renamed::Clash);
+    }
+
+    #[test]
+    fn a_copy_stands_beside_its_file_under_a_name_that_fits() {
+        assert_eq!(
+            conflict_copy("memory/concepts/a/Kiwi plan.md", "op1"),
+            "memory/concepts/a/Kiwi plan (conflict op1).md"
+        );
+        let long = format!("{}.md", "语".repeat(84));
+        let copy = conflict_copy(&long, "op1");
+        assert!(copy.len() <= LONGEST_NAME && copy.ends_with(" (conflict op1).md"));
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_merged_is_in_place(
+            base in "([a-c]\n){0,6}", ours in "([a-c]\n){0,6}", theirs in "([a-c]\n){0,6}",
+        ) {
+            if let Written::Put { bytes, .. } = decide(Some(&theirs), Some(&base), &ours) {
+                let merged = String::from_utf8(bytes).expect("lines of letters");
+                prop_assert!(
+                    !matches!(decide(Some(&merged), Some(&base), &ours), Written::Put { .. }),
+                    "{merged:?} is merged again"
+                );
+            }
+        }
+    }
+}

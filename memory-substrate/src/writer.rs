@@ -1,0 +1,135 @@
+//! The one writer of an assistant: its lock, its state database and the log of operations, opened together.
+//!
+//! Opening finishes what the last writer left, however it ended. The lock is let go only after the last operation is in
+//! its files, so two processes never apply the same one.
+
+use std::sync::Arc;
+
+use memory_core::env::{Clock, Ids};
+use memory_core::store::{StoreError, StoreResult};
+use serde::Serialize;
+
+use crate::oplog::{OpLog, WriteConflict};
+use crate::remember::Rememberer;
+use crate::state::SqliteState;
+use crate::workspace::{Workspace, WriterLock};
+
+/// How long old versions of files and answers to requests with a key are kept.
+const KEPT_MS: i64 = 30 * 24 * 60 * 60 * 1000;
+
+/// The writer of one assistant. Cloning shares it.
+#[derive(Clone, Debug)]
+pub struct Writer {
+    workspace: Workspace,
+    state: Arc<SqliteState>,
+    log: OpLog,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn Ids>,
+    recovery: Arc<Recovery>,
+}
+
+/// What a writer found when it opened.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Recovery {
+    /// Changes of files that an interruption had left and that were made now.
+    pub applied: usize,
+    /// Changes that could not be made yet; they are safe, and every reader sees them.
+    pub left: usize,
+    /// Changes that met an edit made meanwhile.
+    pub conflicts: Vec<WriteConflict>,
+}
+
+impl Writer {
+    /// Opens the writing side of an assistant and finishes what the last writer left. It blocks.
+    ///
+    /// A disk that is full or failing is no error: then reading goes on and every write is refused.
+    pub fn open(
+        workspace: &Workspace,
+        lock: WriterLock,
+        clock: Arc<dyn Clock>,
+        ids: Arc<dyn Ids>,
+    ) -> StoreResult<Self> {
+        let state = Arc::new(SqliteState::open(&workspace.state_path(), clock.as_ref())?);
+        Self::over(workspace, state, Some(lock), clock, ids)
+    }
+
+    /// Opens the writing side over a state database that is open.
+    pub(crate) fn over(
+        workspace: &Workspace,
+        state: Arc<SqliteState>,
+        lock: Option<WriterLock>,
+        clock: Arc<dyn Clock>,
+        ids: Arc<dyn Ids>,
+    ) -> StoreResult<Self> {
+        let log = OpLog::open(workspace, Arc::clone(&state), lock)?;
+        let recovery = match log.recover() {
+            Ok(settled) => Recovery {
+                applied: settled.applied,
+                left: settled.left,
+                conflicts: settled.conflicts,
+            },
+            Err(StoreError::ReadOnly { .. }) => Recovery::default(),
+            Err(error) => return Err(error),
+        };
+        if recovery.applied > 0 {
+            tracing::info!(
+                applied = recovery.applied,
+                left = recovery.left,
+                "what an interruption had left undone was done"
+            );
+        }
+        if log.halt().is_none()
+            && let Err(error) = log.prune(clock.now().plus_millis(-KEPT_MS))
+        {
+            tracing::warn!(%error, "old versions could not be removed");
+        }
+        let workspace = workspace.with_fs(Arc::new(log.overlay()));
+        Ok(Self {
+            workspace,
+            state,
+            log,
+            clock,
+            ids,
+            recovery: Arc::new(recovery),
+        })
+    }
+
+    /// Returns the folder, whose files are shown as they are once every acknowledged write is in them.
+    pub fn workspace(&self) -> &Workspace {
+        &self.workspace
+    }
+
+    /// Returns the state.
+    pub fn state(&self) -> &Arc<SqliteState> {
+        &self.state
+    }
+
+    /// Returns what was found when it opened.
+    pub fn recovery(&self) -> &Recovery {
+        &self.recovery
+    }
+
+    /// Returns the intake.
+    pub fn rememberer(&self) -> Rememberer {
+        Rememberer::new(
+            self.workspace.clone(),
+            self.log.clone(),
+            Arc::clone(&self.clock),
+            Arc::clone(&self.ids),
+        )
+    }
+
+    /// Brings every acknowledged write into its files. It blocks.
+    pub fn settle(&self) -> StoreResult<()> {
+        self.log.settle().map(drop)
+    }
+
+    /// Returns the error that every write ends with; `None` while writes are accepted.
+    pub fn refusal(&self) -> Option<StoreError> {
+        self.log.halt().map(|halt| halt.error())
+    }
+
+    pub(crate) fn log(&self) -> &OpLog {
+        &self.log
+    }
+}
