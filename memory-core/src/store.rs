@@ -156,6 +156,9 @@ pub trait PageStore: Send + Sync + fmt::Debug {
 
     /// Deletes a page if what is there is what was expected.
     async fn delete(&self, slug: &Slug, expected: Expected) -> StoreResult<()>;
+
+    /// Gives a page another slug, which no page may have, if what is there is what was expected.
+    async fn rename(&self, from: &Slug, to: &Slug, expected: Expected) -> StoreResult<()>;
 }
 
 /// A message of a conversation's tree.

@@ -114,7 +114,10 @@ impl AssistantStore {
             writer,
         } = side;
         let writable = writer.is_some();
-        let files = FilePages::new(workspace.fs().clone(), workspace.concepts_dir());
+        let files = writer.as_ref().map_or_else(
+            || FilePages::new(workspace.fs().clone(), workspace.concepts_dir()),
+            FilePages::of_writer,
+        );
         let indexer = PageIndexer::new(files.clone(), state.clone(), clock.clone());
 
         let pages = indexer.refresh(&Arc::default()).await?.index;
@@ -171,6 +174,11 @@ impl AssistantStore {
     /// Returns the directory.
     pub fn workspace(&self) -> &Workspace {
         &self.engine.shared.workspace
+    }
+
+    /// Returns the page files, which may be changed if the assistant was opened for writing.
+    pub fn files(&self) -> &FilePages {
+        &self.engine.shared.files
     }
 
     /// Returns the state.

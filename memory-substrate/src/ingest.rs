@@ -1,24 +1,26 @@
 //! Taking finished pages in: a folder, a file, a text, or a whole memory folder.
 //!
 //! Bytes are copied as they are; only the file's name changes, because it becomes the slug. One bad file costs that file and
-//! nothing else. How a new page came in is recorded before its bytes are written: a crash between the two leaves a record
-//! without a page, which the next run completes, and never a page that looks like the owner's own. Where a page is
-//! replaced, the record of lower trust is there while it happens, so that no bytes are ever trusted for the sake of
-//! others; a crash may leave them less trusted than they could be.
+//! nothing else. Files are taken in by operations of many at a time, each acknowledged whole by one commit that also
+//! records how they came in. Where a page is replaced, the record of lower trust is there while it happens, so that no
+//! bytes are ever trusted for the sake of others.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use memory_core::env::Clock;
+use memory_core::env::{Clock, Ids};
 use memory_core::provenance::{Authority, Origin, Trust, trust_of};
+use memory_core::store::PageOrigin;
 use memory_core::text::fault::Fault;
 use memory_core::text::slug::Slug;
 use serde::Serialize;
 
 use crate::error::{SubstrateError, SubstrateResult};
+use crate::oplog::{OpLog, OperationKind, Part, Plan, Request, WriteConflict, WriteContext};
 use crate::pages::FilePages;
-use crate::state::SqliteState;
+use crate::state::{SqliteState, ops, origins};
 use crate::workspace::Workspace;
+use crate::writer::Writer;
 
 mod place;
 mod source;
@@ -156,29 +158,69 @@ impl IngestReport {
     }
 }
 
+/// Most files in one operation.
+const MOST_FILES: usize = 200;
+
+/// Most bytes in one operation, which is held in memory and once more in the state database until it is applied.
+const MOST_BYTES: usize = 8 << 20;
+
 /// Takes pages in for one assistant. It does not touch the index.
 #[derive(Clone, Debug)]
 pub struct Ingester {
     workspace: Workspace,
     pages: FilePages,
     state: Arc<SqliteState>,
+    log: OpLog,
     clock: Arc<dyn Clock>,
+    ids: Arc<dyn Ids>,
 }
 
 impl Ingester {
-    /// Returns an ingester for an assistant.
-    pub fn new(
-        workspace: Workspace,
-        pages: FilePages,
-        state: Arc<SqliteState>,
-        clock: Arc<dyn Clock>,
-    ) -> Self {
+    /// Returns an ingester for an assistant, over its pages.
+    pub fn new(writer: &Writer, pages: FilePages) -> Self {
         Self {
-            workspace,
+            workspace: writer.workspace().clone(),
             pages,
-            state,
-            clock,
+            state: Arc::clone(writer.state()),
+            log: writer.log().clone(),
+            clock: Arc::clone(writer.clock()),
+            ids: Arc::clone(writer.ids()),
         }
+    }
+
+    /// Writes files in one operation and returns which of them met an edit. The caller has the pages' turn.
+    fn write(
+        &self,
+        parts: Vec<Part>,
+        options: IngestOptions,
+    ) -> SubstrateResult<Vec<WriteConflict>> {
+        if parts.is_empty() {
+            return Ok(Vec::new());
+        }
+        let request = Request {
+            kind: OperationKind::Ingest,
+            context: WriteContext::new("ingest", options.origin, options.authority),
+            hash: String::new(),
+            at: self.clock.now(),
+        };
+        let id = self.ids.next_id();
+        let operation = id.clone();
+        self.log.commit(request, move |connection| {
+            let meanwhile: Vec<PageOrigin> = parts
+                .iter()
+                .filter_map(|part| part.origin.as_ref()?.meanwhile().cloned())
+                .collect();
+            origins::put(connection, &meanwhile)?;
+            Ok(Plan {
+                id,
+                outcome: (),
+                parts,
+            })
+        })?;
+        self.log.settle()?;
+        Ok(self
+            .state
+            .read_blocking(|connection| ops::conflicts(connection, &operation))?)
     }
 
     /// Takes a source in on the calling thread, which may block.

@@ -12,7 +12,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use memory_core::env::Fs;
-use memory_core::provenance::Trust;
 use memory_core::store::{PageOrigin, StoreError, StoreResult};
 use rusqlite::Connection;
 use serde::Serialize;
@@ -31,8 +30,9 @@ pub use self::health::Halt;
 pub use self::operation::{WriteConflict, WriteContext};
 
 pub(crate) use self::append::ids_of;
+pub(crate) use self::apply::is_clear;
 pub(crate) use self::operation::{
-    Change, Operation, OperationKind, OriginChange, Outcome, Part, Plan, Request,
+    Change, Operation, OperationKind, OriginChange, Outcome, Part, Plan, Request, less_trusted,
 };
 pub(crate) use self::overlay::OverlayFs;
 pub(crate) use crate::pages::hash_bytes as hash_of_bytes;
@@ -171,6 +171,12 @@ impl OpLog {
         });
     }
 
+    /// Returns the bytes of a hash that a file had before it was changed, unless they are not kept any more.
+    #[cfg(test)]
+    pub(crate) fn old_version(&self, hash: &str) -> std::io::Result<Option<Vec<u8>>> {
+        self.inner.blobs.get(self.inner.fs.as_ref(), hash)
+    }
+
     /// Returns whether something acknowledged is not yet in this file.
     pub(crate) fn is_open(&self, path: &str) -> bool {
         self.inner.pending().concerns(path)
@@ -254,6 +260,7 @@ impl Inner {
         let mut applying = Applying {
             root: &self.root,
             fs: self.fs.as_ref(),
+            state: &self.state,
             blobs: &self.blobs,
             distrust: self.distrust.load(Ordering::Acquire),
             blocked: HashSet::new(),
@@ -364,19 +371,6 @@ fn conflict_of((open, outcome): &(Arc<OpenPart>, Outcome)) -> Option<WriteConfli
     })
 }
 
-/// Returns the record that holds while either may be there: the one that is trusted less.
-pub(crate) fn less_trusted<'a>(
-    before: Option<&'a PageOrigin>,
-    after: Option<&'a PageOrigin>,
-) -> Option<&'a PageOrigin> {
-    let trust = |origin: Option<&PageOrigin>| origin.map_or(Trust::Trusted, origins::trust);
-    if trust(before) < trust(after) {
-        before
-    } else {
-        after
-    }
-}
-
 /// Makes a page's record say how the bytes that are there came in.
 fn follow(connection: &Connection, change: &OriginChange, outcome: &Outcome) -> StoreResult<()> {
     let set = |origin: Option<&PageOrigin>| match origin {
@@ -390,7 +384,7 @@ fn follow(connection: &Connection, change: &OriginChange, outcome: &Outcome) -> 
         Outcome::Kept => set(change.before.as_ref()),
         Outcome::Conflict { copy } => {
             set(change.before.as_ref())?;
-            match &change.after {
+            match change.after.as_ref().or(change.before.as_ref()) {
                 Some(after) => {
                     let name = crate::pages::page_of_path(copy);
                     let origin = PageOrigin {

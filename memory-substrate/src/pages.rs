@@ -2,21 +2,23 @@
 //!
 //! The folder is shared with editors and other tools, so nothing here assumes to be alone: a write compares the bytes
 //! on disk and not a memory of them, a page's file may have any name its owner gave it, and links are never followed
-//! out of the folder.
+//! out of the folder. Every change is an operation: acknowledged by one commit, then applied.
 
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use async_trait::async_trait;
-use memory_core::env::{EntryKind, FileInfo, Fs};
+use memory_core::env::{Clock, EntryKind, FileInfo, Fs, Ids};
 use memory_core::store::{Expected, PageStamp, PageStore, StoreError, StoreResult, StoredPage};
 use memory_core::text::slug::Slug;
 use memory_core::time::Timestamp;
 
 use crate::blocking;
 use crate::error::store_io;
+use crate::oplog::{OpLog, WriteContext};
+use crate::writer::Writer;
 
 pub use self::hash::hash_bytes;
 pub use self::index::{IndexedPage, PageIndex};
@@ -30,9 +32,7 @@ mod hash;
 mod index;
 mod refresh;
 mod scan;
-
-/// What a conflict shows in place of a hash when there is no page.
-const NOTHING: &str = "nothing";
+mod write;
 
 /// The pages below one folder.
 #[derive(Clone, Debug)]
@@ -46,19 +46,49 @@ struct Shared {
     folder: PathBuf,
     /// Files whose name is not the canonical one of their slug, as of the last scan; `None` before the first.
     named: RwLock<Option<HashMap<Slug, String>>>,
-    /// Held while a page is compared and swapped.
-    writing: Mutex<()>,
+    /// Absent when the pages are for reading only.
+    writing: Option<Writing>,
+}
+
+/// What writing pages takes.
+#[derive(Debug)]
+struct Writing {
+    log: OpLog,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn Ids>,
+    /// Held from the look at a page until the change is in its file.
+    turn: Mutex<()>,
 }
 
 impl FilePages {
-    /// Returns the pages below a folder.
+    /// Returns the pages below a folder, for reading.
     pub fn new(fs: Arc<dyn Fs>, folder: PathBuf) -> Self {
+        Self::of(fs, folder, None)
+    }
+
+    /// Returns the pages of an assistant that is open for writing.
+    pub fn of_writer(writer: &Writer) -> Self {
+        let workspace = writer.workspace();
+        let writing = Writing {
+            log: writer.log().clone(),
+            clock: Arc::clone(writer.clock()),
+            ids: Arc::clone(writer.ids()),
+            turn: Mutex::default(),
+        };
+        Self::of(
+            Arc::clone(workspace.fs()),
+            workspace.concepts_dir(),
+            Some(writing),
+        )
+    }
+
+    fn of(fs: Arc<dyn Fs>, folder: PathBuf, writing: Option<Writing>) -> Self {
         Self {
             shared: Arc::new(Shared {
                 fs,
                 folder,
                 named: RwLock::new(None),
-                writing: Mutex::new(()),
+                writing,
             }),
         }
     }
@@ -78,14 +108,49 @@ impl FilePages {
         self.shared.read(slug)
     }
 
-    /// Writes a page on the calling thread, which may block.
-    pub fn write_blocking(
+    /// Writes a page on somebody's behalf if what is there is what was expected, and returns the new hash.
+    pub async fn write_as(
         &self,
         slug: &Slug,
-        bytes: &[u8],
-        expected: &Expected,
+        bytes: Vec<u8>,
+        expected: Expected,
+        context: WriteContext,
     ) -> StoreResult<String> {
-        self.shared.write(slug, bytes, expected)
+        let (shared, slug) = (Arc::clone(&self.shared), slug.clone());
+        blocking::run(move || write::write(&shared, slug, bytes, expected, context)).await
+    }
+
+    /// Deletes a page on somebody's behalf if what is there is what was expected.
+    pub async fn delete_as(
+        &self,
+        slug: &Slug,
+        expected: Expected,
+        context: WriteContext,
+    ) -> StoreResult<()> {
+        let (shared, slug) = (Arc::clone(&self.shared), slug.clone());
+        blocking::run(move || write::delete(&shared, slug, expected, context)).await
+    }
+
+    /// Gives a page another slug on somebody's behalf if what is there is what was expected.
+    pub async fn rename_as(
+        &self,
+        from: &Slug,
+        to: &Slug,
+        expected: Expected,
+        context: WriteContext,
+    ) -> StoreResult<()> {
+        let (shared, from, to) = (Arc::clone(&self.shared), from.clone(), to.clone());
+        blocking::run(move || write::rename(&shared, from, to, expected, context)).await
+    }
+
+    /// Keeps every other change of pages waiting until the guard is dropped.
+    pub(crate) fn take_turn(&self) -> StoreResult<MutexGuard<'_, ()>> {
+        self.shared.take_turn()
+    }
+
+    /// Returns the path by which an operation names a page's file, or refuses what no page may be written to.
+    pub(crate) fn place_of(&self, slug: &Slug) -> StoreResult<String> {
+        self.shared.place_of(slug)
     }
 
     /// Reads the bytes of a file of a scan on the calling thread, which may block.
@@ -174,59 +239,45 @@ impl Shared {
         }))
     }
 
-    fn write(&self, slug: &Slug, bytes: &[u8], expected: &Expected) -> StoreResult<String> {
+    fn writing(&self) -> StoreResult<&Writing> {
+        self.writing.as_ref().ok_or_else(|| StoreError::BadRequest {
+            reason: "these pages were opened for reading only".to_owned(),
+        })
+    }
+
+    fn take_turn(&self) -> StoreResult<MutexGuard<'_, ()>> {
+        let turn = &self.writing()?.turn;
+        Ok(turn.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Returns the path by which an operation names a page's file.
+    fn place_of(&self, slug: &Slug) -> StoreResult<String> {
+        let refuse = |reason| Err(StoreError::BadRequest { reason });
         if slug.is_reserved() {
-            return Err(StoreError::BadRequest {
-                reason: format!(
-                    "`{slug}` is a name that no page's file may take; choose another folder"
-                ),
-            });
+            return refuse(format!(
+                "`{slug}` is a name that no page's file may take; choose another folder"
+            ));
         }
-        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let path = self.path_of(slug)?;
-        self.compare(slug, expected)?;
         if self.look_at(&path)?.is_none() {
             self.refuse_links(&path)?;
         }
-        self.fs
-            .write(&path, bytes)
-            .map_err(store_io("write", &path))?;
-        Ok(hash_bytes(bytes))
-    }
-
-    fn delete(&self, slug: &Slug, expected: &Expected) -> StoreResult<()> {
-        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let path = self.path_of(slug)?;
-        if !self.compare(slug, expected)? {
-            return Ok(());
-        }
-        match self.fs.remove(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(store_io("delete", &path)(error))
-            }
-            _ => Ok(()),
+        match self.writing()?.log.relative(&path) {
+            Some(relative) => Ok(relative),
+            None => refuse(format!("`{slug}` has a path that is not Unicode")),
         }
     }
 
-    /// Compares what is on disk with what is expected there, and returns whether there is a page.
-    fn compare(&self, slug: &Slug, expected: &Expected) -> StoreResult<bool> {
-        let found = self.read(slug)?.map(|page| page.hash);
-        let agrees = match expected {
-            Expected::Any => true,
-            Expected::Absent => found.is_none(),
-            Expected::Hash(hash) => found.as_ref() == Some(hash),
-        };
-        if agrees {
-            return Ok(found.is_some());
+    /// Forgets under which name of its own a page's file was.
+    fn forget_name(&self, slug: &Slug) {
+        if let Some(named) = self
+            .named
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .as_mut()
+        {
+            named.remove(slug);
         }
-        Err(StoreError::Conflict {
-            what: slug.to_string(),
-            expected: match expected {
-                Expected::Hash(hash) => hash.clone(),
-                Expected::Absent | Expected::Any => NOTHING.to_owned(),
-            },
-            found: found.unwrap_or_else(|| NOTHING.to_owned()),
-        })
     }
 
     /// Refuses a place where something that is not ours stands: a link would lead the write out of the folder.
@@ -270,13 +321,17 @@ impl PageStore for FilePages {
     }
 
     async fn write(&self, slug: &Slug, bytes: Vec<u8>, expected: Expected) -> StoreResult<String> {
-        let (shared, slug) = (Arc::clone(&self.shared), slug.clone());
-        blocking::run(move || shared.write(&slug, &bytes, &expected)).await
+        self.write_as(slug, bytes, expected, WriteContext::host())
+            .await
     }
 
     async fn delete(&self, slug: &Slug, expected: Expected) -> StoreResult<()> {
-        let (shared, slug) = (Arc::clone(&self.shared), slug.clone());
-        blocking::run(move || shared.delete(&slug, &expected)).await
+        self.delete_as(slug, expected, WriteContext::host()).await
+    }
+
+    async fn rename(&self, from: &Slug, to: &Slug, expected: Expected) -> StoreResult<()> {
+        self.rename_as(from, to, expected, WriteContext::host())
+            .await
     }
 }
 

@@ -129,7 +129,20 @@ impl Writer {
         self.log.halt().map(|halt| halt.error())
     }
 
+    /// Returns what tells the time.
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
+    }
+
+    /// Returns what makes identifiers.
+    pub fn ids(&self) -> &Arc<dyn Ids> {
+        &self.ids
+    }
+
     pub(crate) fn log(&self) -> &OpLog {
         &self.log
     }
 }
+
+#[cfg(test)]
+pub(crate) mod testing;

@@ -77,14 +77,8 @@ impl AssistantStore {
         options: IngestOptions,
         progress: &mut OnProgress<'_>,
     ) -> SubstrateResult<(IngestReport, SyncReport)> {
-        self.require_writable()?;
         let shared = &self.engine.shared;
-        let intake = Ingester::new(
-            shared.workspace.clone(),
-            shared.files.clone(),
-            shared.state.clone(),
-            shared.clock.clone(),
-        );
+        let intake = Ingester::new(self.writer()?, shared.files.clone());
         let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
         let reading = blocking::run(move || {
             intake.run(&source, options, &mut |step| {

@@ -7,19 +7,18 @@ use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::path::Path;
 
-use memory_core::provenance::Trust;
-use memory_core::store::{Expected, PageOrigin, StoreError};
+use memory_core::store::PageOrigin;
 use memory_core::text::page::Page;
 use memory_core::text::slug::Slug;
 
 use super::source::{Content, SourceFile};
-use super::{IngestAction, IngestOptions, IngestProgress, IngestedPage, Ingester};
+use super::{
+    IngestAction, IngestOptions, IngestProgress, IngestedPage, Ingester, MOST_BYTES, MOST_FILES,
+};
 use crate::error::SubstrateResult;
+use crate::oplog::{Change, OriginChange, Part};
 use crate::pages::{PageMap, free_slug, hash_bytes};
 use crate::state::origins;
-
-/// Pages whose origins are recorded in one transaction.
-const BATCH: usize = 200;
 
 /// Larger files are not notes, and would have to be held in memory.
 const LARGEST_BYTES: usize = 8 * 1024 * 1024;
@@ -36,28 +35,31 @@ pub(super) fn place(
     let mut names = Names::new(&map, known);
     let (mut done, total) = (0, files.len());
     let mut report = Vec::with_capacity(total);
-    let mut files = files.into_iter().peekable();
-    while files.peek().is_some() {
-        let mut batch: Vec<Planned> = files
-            .by_ref()
-            .take(BATCH)
-            .map(|file| plan(ingester, file, options, &mut names))
-            .collect();
-        if !options.dry_run {
-            record_new(ingester, &batch)?;
+    let mut files = files.into_iter();
+    while done < total {
+        let turn = ingester.pages.take_turn()?;
+        let (mut batch, mut bytes): (Vec<Planned>, usize) = (Vec::new(), 0);
+        while batch.len() < MOST_FILES
+            && bytes < MOST_BYTES
+            && let Some(file) = files.next()
+        {
+            let planned = plan(ingester, file, options, &mut names);
+            bytes += planned.bytes();
+            batch.push(planned);
         }
-        for planned in &mut batch {
-            if !options.dry_run {
-                write(ingester, planned)?;
-            }
+        if !options.dry_run {
+            write(ingester, &mut batch, options)?;
+        }
+        drop(turn);
+        for planned in batch {
             done += 1;
             progress(IngestProgress {
                 done,
                 total,
                 name: &planned.page.original_name,
             });
+            report.push(planned.page);
         }
-        report.extend(batch.into_iter().map(|planned| planned.page));
     }
     Ok(report)
 }
@@ -127,29 +129,17 @@ impl Names {
 /// A file whose fate is decided.
 struct Planned {
     page: IngestedPage,
-    write: Option<Write>,
+    write: Option<Part>,
 }
 
-struct Write {
-    bytes: Vec<u8>,
-    /// What must be there when the bytes are written.
-    expected: Expected,
-    /// How the page that is there came in, if that was recorded.
-    before: Option<PageOrigin>,
-    /// How these bytes come in.
-    origin: PageOrigin,
-}
-
-impl Write {
-    /// Returns whether neither the page nor a record of one was there.
-    fn is_new(&self) -> bool {
-        self.before.is_none() && self.expected == Expected::Absent
-    }
-
-    /// Returns whether the new bytes are trusted further than those they replace.
-    fn raises_trust(&self) -> bool {
-        let before = self.before.as_ref().map_or(Trust::Trusted, origins::trust);
-        before < origins::trust(&self.origin)
+impl Planned {
+    fn bytes(&self) -> usize {
+        match self.write.as_ref().map(|part| &part.change) {
+            Some(Change::Write { base, content, .. }) => {
+                content.len() + base.as_ref().map_or(0, Vec::len)
+            }
+            _ => 0,
+        }
     }
 }
 
@@ -189,42 +179,55 @@ fn plan(
     }
     page.faults = Page::parse_bytes(&slug, &bytes).faults;
     page.slug = Some(slug.clone());
-    let expected = match ingester.pages.read_blocking(&slug) {
-        Ok(None) => Some(Expected::Absent),
+    let base = match ingester.pages.read_blocking(&slug) {
+        Ok(None) => None,
         Ok(Some(there)) if there.hash == hash => {
             page.action = IngestAction::Unchanged;
-            None
+            return Planned { page, write: None };
         }
-        Ok(Some(there)) if options.overwrite => Some(Expected::Hash(there.hash)),
+        Ok(Some(there)) if options.overwrite => Some(there.bytes),
         Ok(Some(_)) => {
             page.action = IngestAction::SkippedExists;
             page.warnings.push(
                 "another version of this page is there and was kept; overwrite to replace it"
                     .to_owned(),
             );
-            None
+            return Planned { page, write: None };
         }
         Err(error) => {
             page.error = Some(error.to_string());
-            None
+            return Planned { page, write: None };
         }
     };
-    let write = expected.map(|expected| {
-        page.action = IngestAction::Written;
-        Write {
-            bytes,
-            expected,
-            before: names.recorded.get(&slug).cloned(),
-            origin: PageOrigin {
-                slug,
-                original_name: page.original_name.clone(),
-                origin: options.origin,
-                authority: options.authority,
-                at: ingester.clock.now(),
-            },
+    let path = match ingester.pages.place_of(&slug) {
+        Ok(path) => path,
+        Err(error) => {
+            page.error = Some(error.to_string());
+            return Planned { page, write: None };
         }
-    });
-    Planned { page, write }
+    };
+    page.action = IngestAction::Written;
+    let origin = PageOrigin {
+        slug: slug.clone(),
+        original_name: page.original_name.clone(),
+        origin: options.origin,
+        authority: options.authority,
+        at: ingester.clock.now(),
+    };
+    let before = names.recorded.get(&slug).cloned();
+    let write = Part {
+        path,
+        change: Change::Write {
+            base,
+            content: bytes,
+            merged: false,
+        },
+        origin: OriginChange::of(slug, before, Some(origin)),
+    };
+    Planned {
+        page,
+        write: Some(write),
+    }
 }
 
 /// Returns the bytes of a text, or why they are none.
@@ -257,74 +260,33 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     std::fs::read(path)
 }
 
-/// Records how the new pages of a batch come in, before there is any.
-fn record_new(ingester: &Ingester, batch: &[Planned]) -> SubstrateResult<()> {
-    let new = batch.iter().filter_map(|planned| planned.write.as_ref());
-    let origins: Vec<PageOrigin> = new
-        .filter(|write| write.is_new())
-        .map(|write| write.origin.clone())
-        .collect();
-    if !origins.is_empty() {
-        record(ingester, &origins)?;
-    }
-    Ok(())
-}
-
-fn record(ingester: &Ingester, origins: &[PageOrigin]) -> SubstrateResult<()> {
-    ingester
-        .state
-        .write_blocking(|transaction| origins::put(transaction, origins))?;
-    Ok(())
-}
-
-/// Writes a page. Only trouble that every further page would have too is an error.
-fn write(ingester: &Ingester, planned: &mut Planned) -> SubstrateResult<()> {
-    let Some(write) = planned.write.take() else {
-        return Ok(());
-    };
-    let origin = std::slice::from_ref(&write.origin);
-    // As long as either the old or the new bytes may be there, the record is the one of lower trust.
-    let raises_trust = write.raises_trust();
-    if !raises_trust && !write.is_new() {
-        record(ingester, origin)?;
-    }
-    let written = ingester
-        .pages
-        .write_blocking(&write.origin.slug, &write.bytes, &write.expected);
-    match written {
-        Ok(_) if raises_trust => record(ingester, origin),
-        Ok(_) => Ok(()),
-        Err(error) => {
-            if !raises_trust {
-                take_back(ingester, &write)?;
-            }
-            if !matches!(
-                error,
-                StoreError::Conflict { .. } | StoreError::BadRequest { .. }
-            ) {
-                return Err(error.into());
-            }
-            planned.page.action = IngestAction::Invalid;
-            planned.page.error = Some(error.to_string());
-            Ok(())
+/// Writes what a batch comes to and adds to its report what met an edit.
+fn write(
+    ingester: &Ingester,
+    batch: &mut [Planned],
+    options: IngestOptions,
+) -> SubstrateResult<()> {
+    let mut pages: HashMap<String, &mut IngestedPage> = HashMap::new();
+    let mut parts = Vec::new();
+    for planned in batch {
+        if let Some(part) = planned.write.take() {
+            pages.insert(part.path.clone(), &mut planned.page);
+            parts.push(part);
         }
     }
-}
-
-/// Records again what was recorded before a write that failed, unless it did its work before it failed.
-fn take_back(ingester: &Ingester, write: &Write) -> SubstrateResult<()> {
-    let slug = &write.origin.slug;
-    let is_untouched = match ingester.pages.read_blocking(slug) {
-        Ok(there) => there.is_none_or(|there| there.hash != hash_bytes(&write.bytes)),
-        Err(_) => false,
-    };
-    if is_untouched {
-        ingester
-            .state
-            .write_blocking(|transaction| match &write.before {
-                Some(before) => origins::put(transaction, std::slice::from_ref(before)),
-                None => origins::remove(transaction, slug),
-            })?;
+    for conflict in ingester.write(parts, options)? {
+        if let Some(page) = pages.get_mut(&conflict.path) {
+            page.warnings.push(format!(
+                "the page was edited meanwhile and kept; the new text is in `{}`",
+                conflict.copy.unwrap_or_default()
+            ));
+        }
+    }
+    for (path, page) in pages {
+        if ingester.log.is_open(&path) {
+            page.warnings
+                .push("the page is safe, but its file cannot be written yet".to_owned());
+        }
     }
     Ok(())
 }

@@ -4,31 +4,44 @@ use std::io;
 use std::path::Path;
 use std::sync::Mutex;
 
-use memory_core::env::{FileInfo, Fs, ManualClock};
-use memory_core::store::{PageOrigin, StateStore as _};
+use memory_core::env::{FileInfo, Fs};
+use memory_core::store::{PageOrigin, StateStore as _, StoreError};
 use memory_core::text::fault::FaultKind;
 use memory_core::time::Timestamp;
 
 use super::*;
 use crate::fs::RealFs;
-use crate::state::origins;
-use crate::workspace::AssistantId;
+use crate::writer::testing;
 
 struct Place {
     folder: tempfile::TempDir,
     ingester: Ingester,
 }
 
-/// When the next write of a page fails.
+/// When the write of a page fails.
 #[derive(Clone, Copy, Debug)]
 enum Fails {
     Before,
     After,
 }
 
-/// The operating system's files, of which one write fails when told to.
+/// What happens when a file of this name is written.
+#[derive(Debug)]
+enum Surprise {
+    Fails(&'static str, Fails),
+    /// Somebody writes another file first.
+    Edit(&'static str, PathBuf, &'static str),
+}
+
+/// The operating system's files, with one surprise.
 #[derive(Debug, Default)]
-struct Unreliable(Mutex<Option<Fails>>);
+struct Unreliable(Mutex<Option<Surprise>>);
+
+impl Unreliable {
+    fn surprise(&self, surprise: Surprise) {
+        *self.0.lock().expect("nobody panics") = Some(surprise);
+    }
+}
 
 impl Fs for Unreliable {
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
@@ -36,7 +49,16 @@ impl Fs for Unreliable {
     }
 
     fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        let fails = self.0.lock().expect("nobody panics").take();
+        let mut surprise = self.0.lock().expect("nobody panics");
+        let fails = match &*surprise {
+            Some(Surprise::Fails(name, fails)) if path.ends_with(name) => Some(*fails),
+            Some(Surprise::Edit(name, other, text)) if path.ends_with(name) => {
+                std::fs::write(other, text)?;
+                *surprise = None;
+                None
+            }
+            _ => None,
+        };
         if !matches!(fails, Some(Fails::Before)) {
             RealFs.write(path, bytes)?;
         }
@@ -78,16 +100,27 @@ impl Place {
 
     fn with(fs: Arc<dyn Fs>) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let id = AssistantId::new("kiwi").expect("a good name");
-        let workspace = Workspace::create(&folder.path().join("home"), &id, "", Arc::new(RealFs))
-            .expect("create");
-        let clock = Arc::new(ManualClock::at(Timestamp::from_millis(5)));
-        let state = SqliteState::open(&workspace.state_path(), clock.as_ref()).expect("open");
-        let pages = FilePages::new(fs, workspace.concepts_dir());
+        let writer = testing::create(&folder.path().join("home"), fs);
         Self {
             folder,
-            ingester: Ingester::new(workspace, pages, Arc::new(state), clock),
+            ingester: Ingester::new(&writer, FilePages::of_writer(&writer)),
         }
+    }
+
+    /// Returns the same place after the writer has ended and another has come.
+    fn reopened(self) -> Self {
+        let Self { folder, ingester } = self;
+        let workspace = ingester.workspace.with_fs(Arc::new(RealFs));
+        drop(ingester);
+        let writer = testing::open(&workspace);
+        Self {
+            folder,
+            ingester: Ingester::new(&writer, FilePages::of_writer(&writer)),
+        }
+    }
+
+    fn concepts(&self, name: &str) -> PathBuf {
+        self.ingester.workspace.concepts_dir().join(name)
     }
 
     fn file(&self, path: &str, bytes: impl AsRef<[u8]>) {
@@ -371,13 +404,10 @@ const CHANGES: [(Option<Origin>, Origin); 5] = [
     (None, Origin::Import),
 ];
 
-/// A page that came in some way, and a vault with another version of it.
+/// A page that came in some way, and a vault with another version of it and of a page before it.
 fn replaced(fs: Arc<dyn Fs>, before: Option<Origin>) -> Place {
     let place = Place::with(fs);
-    place.file(
-        "vault/a.md",
-        "first, so that the next can be interfered with",
-    );
+    place.file("vault/a.md", "first");
     match before {
         Some(before) => {
             place.file("vault/kiwi.md", "old");
@@ -387,6 +417,7 @@ fn replaced(fs: Arc<dyn Fs>, before: Option<Origin>) -> Place {
         None => place.file("home/assistants/kiwi/memory/concepts/kiwi.md", "old"),
     }
     assert_eq!(place.origin("kiwi"), before);
+    place.file("vault/a.md", "second");
     place.file("vault/kiwi.md", "new");
     place
 }
@@ -401,72 +432,92 @@ fn a_replaced_page_has_the_origin_of_its_new_bytes() {
     }
 }
 
+/// Checks that both texts are there, each with its origin.
+fn check_both(
+    place: &Place,
+    report: &IngestReport,
+    edited: (&[u8], Option<Origin>),
+    after: Origin,
+) {
+    let kiwi = report
+        .pages
+        .iter()
+        .find(|page| page.original_name == "kiwi.md");
+    let warnings = &kiwi.expect("reported").warnings;
+    assert!(warnings[0].contains("(conflict "), "{warnings:?}");
+    assert_eq!(place.page("kiwi").expect("there"), edited.0);
+    assert_eq!(place.origin("kiwi"), edited.1, "{after:?}");
+    let slugs = place.slugs();
+    let copy = slugs.iter().find(|slug| slug.starts_with("kiwi-conflict"));
+    let copy = copy.expect("a page of its own");
+    assert_eq!(place.page(copy).expect("there"), b"new");
+    assert_eq!(place.origin(copy), Some(after));
+}
+
 #[test]
-fn a_page_that_was_edited_meanwhile_keeps_its_origin() {
+fn a_page_that_was_edited_meanwhile_is_kept_with_its_origin_beside_the_new_one() {
     for (before, after) in CHANGES {
-        let place = replaced(Arc::new(RealFs), before);
-        let report = place.overwrite(after, &mut |step| {
-            if step.name == "a.md" {
-                place.file("home/assistants/kiwi/memory/concepts/kiwi.md", "edited");
-            }
-        });
-        assert_eq!(report.expect("ingested").invalid, 1);
-        assert_eq!(place.page("kiwi").expect("there"), b"edited");
-        assert_eq!(place.origin("kiwi"), before, "{before:?} {after:?}");
+        let fs = Arc::new(Unreliable::default());
+        let place = replaced(fs.clone(), before);
+        fs.surprise(Surprise::Edit("a.md", place.concepts("kiwi.md"), "edited"));
+        let report = place.overwrite(after, &mut |_| {}).expect("ingested");
+        check_both(&place, &report, (b"edited", before), after);
     }
 }
 
 #[test]
-fn a_page_that_appeared_meanwhile_has_no_origin() {
-    let place = Place::new();
+fn a_page_that_appeared_meanwhile_is_the_owners() {
+    let fs = Arc::new(Unreliable::default());
+    let place = Place::with(fs.clone());
     place.file("vault/a.md", "first");
     place.file("vault/kiwi.md", "new");
-    let report = place.overwrite(Origin::Import, &mut |step| {
-        if step.name == "a.md" {
-            place.file("home/assistants/kiwi/memory/concepts/kiwi.md", "own");
-        }
-    });
-    assert_eq!(report.expect("ingested").invalid, 1);
-    assert_eq!(place.origin("kiwi"), None);
+    fs.surprise(Surprise::Edit("a.md", place.concepts("kiwi.md"), "own"));
+    let report = place
+        .overwrite(Origin::Import, &mut |_| {})
+        .expect("ingested");
+    check_both(&place, &report, (b"own", None), Origin::Import);
 }
 
 #[test]
-fn a_run_that_dies_never_leaves_old_bytes_with_a_new_trust() {
-    for (before, after) in CHANGES {
-        let place = replaced(Arc::new(RealFs), before);
-        let died = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            place.overwrite(after, &mut |step| {
-                assert_ne!(step.name, "a.md", "dies here");
-            })
-        }));
-        assert!(died.is_err());
-        assert_eq!(place.page("kiwi").expect("there"), b"old");
-        assert_eq!(place.origin("kiwi"), before, "{before:?} {after:?}");
-    }
-}
-
-#[test]
-fn a_failed_write_leaves_the_lower_trust_of_what_may_be_there() {
+fn a_failed_write_leaves_the_lower_trust_until_it_is_made_up_for() {
+    let untrusted = |origin: Option<Origin>| !matches!(origin, None | Some(Origin::UserFile));
     for (before, after) in CHANGES {
         for fails in [Fails::Before, Fails::After] {
             let fs = Arc::new(Unreliable::default());
             let place = replaced(fs.clone(), before);
-            let failed = place.overwrite(after, &mut |step| {
-                if step.name == "a.md" {
-                    *fs.0.lock().expect("nobody panics") = Some(fails);
+            fs.surprise(Surprise::Fails("kiwi.md", fails));
+            let failed = place.overwrite(after, &mut |_| {});
+            assert!(
+                matches!(
+                    failed,
+                    Err(SubstrateError::Store(StoreError::ReadOnly { .. }))
+                ),
+                "{failed:?}"
+            );
+            let on_disk = std::fs::read(place.concepts("kiwi.md")).expect("there");
+            assert_eq!(
+                on_disk,
+                match fails {
+                    Fails::Before => b"old",
+                    Fails::After => b"new",
                 }
-            });
-            assert!(failed.is_err());
-            let (bytes, origin) = match fails {
-                Fails::Before => (b"old", before),
-                // What was written is there, and the program was told that it is not.
-                Fails::After if after == Origin::UserFile => (b"new", before),
-                Fails::After => (b"new", Some(after)),
-            };
-            assert_eq!(place.page("kiwi").expect("there"), bytes);
+            );
+            assert_eq!(
+                place.page("kiwi").expect("there"),
+                b"new",
+                "it was acknowledged"
+            );
+            assert_eq!(
+                untrusted(place.origin("kiwi")),
+                untrusted(before) || untrusted(Some(after)),
+                "{before:?} {after:?} {fails:?}"
+            );
+            let place = place.reopened();
+            let on_disk = std::fs::read(place.concepts("kiwi.md")).expect("there");
+            assert_eq!(on_disk, b"new");
             assert_eq!(
                 place.origin("kiwi"),
-                origin,
+                Some(after),
                 "{before:?} {after:?} {fails:?}"
             );
         }

@@ -9,8 +9,11 @@ use std::path::Path;
 use memory_core::env::Fs;
 use memory_core::provenance::Trust;
 
-use super::{IngestAction, IngestOptions, IngestReport, Ingester, PlacedFile};
+use super::{
+    IngestAction, IngestOptions, IngestReport, Ingester, MOST_BYTES, MOST_FILES, PlacedFile,
+};
 use crate::error::{SubstrateError, SubstrateResult};
+use crate::oplog::{Change, Part, is_clear};
 use crate::pages::is_page_name;
 
 const VIEWS: [&str; 4] = ["core-pages.md", "essentials.md", "recent.md", "threads.md"];
@@ -56,11 +59,41 @@ pub(super) fn place(
         }
     }
     names.sort();
-    for name in names {
-        let placed = place_one(ingester, folder, &name, options, trust)?;
-        report.files.push(placed);
+    let _turn = ingester.pages.take_turn()?;
+    let mut names = names.into_iter().peekable();
+    while names.peek().is_some() {
+        let (mut parts, mut bytes) = (Vec::new(), 0);
+        while parts.len() < MOST_FILES
+            && bytes < MOST_BYTES
+            && let Some(name) = names.next()
+        {
+            let (placed, part) = place_one(ingester, folder, &name, options, trust)?;
+            report.files.push(placed);
+            if let Some((part, length)) = part {
+                bytes += length;
+                parts.push(part);
+            }
+        }
+        if options.dry_run {
+            continue;
+        }
+        for conflict in ingester.write(parts, options)? {
+            let was_placed = |file: &&mut PlacedFile| conflict.path == path_of(&file.path);
+            if let Some(file) = report.files.iter_mut().find(was_placed) {
+                file.action = IngestAction::SkippedExists;
+                file.error = Some(format!(
+                    "it was edited meanwhile and kept; the new text is in `{}`",
+                    conflict.copy.unwrap_or_default()
+                ));
+            }
+        }
     }
     Ok(())
+}
+
+/// Returns the path by which operations name a file below `memory`.
+fn path_of(name: &str) -> String {
+    format!("memory/{name}")
 }
 
 fn place_one(
@@ -69,11 +102,14 @@ fn place_one(
     name: &str,
     options: IngestOptions,
     trust: Trust,
-) -> SubstrateResult<PlacedFile> {
-    let invalid = |error: String| PlacedFile {
-        path: name.to_owned(),
-        action: IngestAction::Invalid,
-        error: Some(error),
+) -> SubstrateResult<(PlacedFile, Option<(Part, usize)>)> {
+    let invalid = |error: String| {
+        let placed = PlacedFile {
+            path: name.to_owned(),
+            action: IngestAction::Invalid,
+            error: Some(error),
+        };
+        (placed, None)
     };
     if trust != Trust::Trusted {
         return Ok(invalid(
@@ -89,25 +125,43 @@ fn place_one(
     }
     let target = ingester.workspace.memory_dir().join(name);
     let fs: &dyn Fs = ingester.workspace.fs().as_ref();
+    if !is_clear(fs, ingester.workspace.root(), &path_of(name))
+        .map_err(SubstrateError::io("look at", &target))?
+    {
+        return Ok(invalid(
+            "a link or something else is in the way of the file".to_owned(),
+        ));
+    }
     let there = match fs.read(&target) {
         Ok(there) => Some(there),
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) => return Err(SubstrateError::io("read", &target)(error)),
     };
-    let action = match there {
-        Some(there) if there == bytes => IngestAction::Unchanged,
+    let action = match &there {
+        Some(there) if *there == bytes => IngestAction::Unchanged,
         Some(_) if !options.overwrite => IngestAction::SkippedExists,
         _ => IngestAction::Written,
     };
-    if action == IngestAction::Written && !options.dry_run {
-        fs.write(&target, &bytes)
-            .map_err(SubstrateError::io("write", &target))?;
-    }
-    Ok(PlacedFile {
+    let part = (action == IngestAction::Written).then(|| {
+        let length = bytes.len() + there.as_ref().map_or(0, Vec::len);
+        let change = Change::Write {
+            base: there,
+            content: bytes,
+            merged: false,
+        };
+        let part = Part {
+            path: path_of(name),
+            change,
+            origin: None,
+        };
+        (part, length)
+    });
+    let placed = PlacedFile {
         path: name.to_owned(),
         action,
         error: None,
-    })
+    };
+    Ok((placed, part))
 }
 
 fn is_plain_file(path: &Path) -> bool {

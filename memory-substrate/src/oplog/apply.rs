@@ -19,12 +19,14 @@ use super::health::Halt;
 use super::operation::{Change, Outcome};
 use super::pending::OpenPart;
 use super::resolve::{self, Renamed, Written};
-use crate::state::ops::Mark;
+use crate::state::SqliteState;
+use crate::state::ops::{self, Mark};
 
 /// One go at everything that is open.
 pub(super) struct Applying<'a> {
     pub(super) root: &'a Path,
     pub(super) fs: &'a dyn Fs,
+    pub(super) state: &'a SqliteState,
     pub(super) blobs: &'a Blobs,
     /// Whether what is read may not be what is on disk, because a flush failed.
     pub(super) distrust: bool,
@@ -68,9 +70,11 @@ impl Applying<'_> {
             return Ok(());
         }
         let done = match &open.part.change {
-            Change::Write { base, content } => {
-                self.write(&open.part.path, base.as_deref(), content, &open.operation)
-            }
+            Change::Write {
+                base,
+                content,
+                merged,
+            } => self.write(open, base.as_deref(), content, *merged),
             Change::Delete { base } => self.delete(&open.part.path, base),
             Change::Rename { to, content } => {
                 self.rename(&open.part.path, to, content, &open.operation)
@@ -87,33 +91,39 @@ impl Applying<'_> {
 
     fn write(
         &self,
-        path: &str,
+        open: &OpenPart,
         base: Option<&[u8]>,
         content: &[u8],
-        operation: &str,
+        merged_before: bool,
     ) -> Attempt<Outcome> {
+        let path = open.part.path.as_str();
+        let done = |merged| {
+            if merged || merged_before {
+                Outcome::Merged
+            } else {
+                Outcome::Done
+            }
+        };
         let current = self.read(path)?;
         match resolve::written(current.as_deref(), base, content) {
             Written::InPlace => {
                 self.ensure(path, current.as_deref().unwrap_or_default())?;
-                Ok(Outcome::Done)
+                // Somebody may have made the same change beside others of their own.
+                Ok(done(current.as_deref() != Some(content)))
             }
             Written::Put { bytes, merged } => {
-                for old in [base, current.as_deref().filter(|_| merged)]
-                    .into_iter()
-                    .flatten()
-                {
-                    self.keep(old)?;
+                if let Some(base) = base {
+                    self.keep(base)?;
+                }
+                if merged && let Some(edited) = &current {
+                    self.keep(edited)?;
+                    self.rebase(open, edited, &bytes)?;
                 }
                 self.put(path, &bytes)?;
-                Ok(if merged {
-                    Outcome::Merged
-                } else {
-                    Outcome::Done
-                })
+                Ok(done(merged))
             }
             Written::Conflict => {
-                let copy = resolve::conflict_copy(path, operation);
+                let copy = resolve::conflict_copy(path, &open.operation);
                 match self.read(&copy)? {
                     // Its owner may be at work on it already.
                     Some(there) => self.ensure(&copy, &there)?,
@@ -141,7 +151,12 @@ impl Applying<'_> {
         match resolve::renamed(there.as_deref(), target.as_deref(), content) {
             Renamed::InPlace => {
                 self.ensure(to, target.as_deref().unwrap_or_default())?;
-                Ok(Outcome::Done)
+                let copy = resolve::conflict_copy(to, operation);
+                Ok(match self.read(&copy)? {
+                    // It was moved there before it could be noted.
+                    Some(_) => Outcome::Conflict { copy },
+                    None => Outcome::Done,
+                })
             }
             Renamed::Move => {
                 self.move_file(from, to)?;
@@ -212,27 +227,17 @@ impl Applying<'_> {
 
     /// Reads a file; `None` when there is none. What is not a plain file below plain folders is an error.
     fn read(&self, path: &str) -> Attempt<Option<Vec<u8>>> {
-        let mut place = self.root.to_owned();
-        let mut parts = path.split('/').peekable();
-        while let Some(part) = parts.next() {
-            place.push(part);
-            let wanted = if parts.peek().is_some() {
-                EntryKind::Directory
-            } else {
-                EntryKind::File
-            };
-            match self.fs.info(&place) {
-                Ok(info) if info.kind == wanted => {}
-                Ok(_) => {
-                    let error = io::Error::new(
-                        io::ErrorKind::InvalidInput,
-                        "a link or something else is in the way",
-                    );
-                    return Err(failure("write", place)(error));
-                }
-                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-                Err(error) => return Err(failure("look at", place)(error)),
+        let place = self.root.join(path);
+        match is_clear(self.fs, self.root, path) {
+            Ok(true) => {}
+            Ok(false) => {
+                let error = io::Error::new(
+                    io::ErrorKind::InvalidInput,
+                    "a link or something else is in the way",
+                );
+                return Err(failure("write", place)(error));
             }
+            Err(error) => return Err(failure("look at", place)(error)),
         }
         match self.fs.read(&place) {
             Ok(bytes) => Ok(Some(bytes)),
@@ -261,6 +266,17 @@ impl Applying<'_> {
             Ok(()) => Ok(()),
             Err(error) => Err(failure("flush", path)(error)),
         }
+    }
+
+    /// Records what a merge gave before it is written.
+    fn rebase(&self, open: &OpenPart, edited: &[u8], merged: &[u8]) -> Attempt<()> {
+        self.state
+            .write_blocking(|transaction| ops::rebase(transaction, open.key, edited, merged))
+            .map_err(io::Error::other)
+            .map_err(failure(
+                "record a merge of",
+                self.root.join(&open.part.path),
+            ))
     }
 
     fn keep(&self, bytes: &[u8]) -> Attempt<()> {
@@ -307,6 +323,28 @@ impl Applying<'_> {
         self.blocked.extend(paths.map(str::to_owned));
         Ok(())
     }
+}
+
+/// Returns whether a path leads over plain folders to a plain file or to nothing: a link would lead a write out of the
+/// assistant's folder.
+pub(crate) fn is_clear(fs: &dyn Fs, root: &Path, path: &str) -> io::Result<bool> {
+    let mut place = root.to_owned();
+    let mut parts = path.split('/').peekable();
+    while let Some(part) = parts.next() {
+        place.push(part);
+        let wanted = if parts.peek().is_some() {
+            EntryKind::Directory
+        } else {
+            EntryKind::File
+        };
+        match fs.info(&place) {
+            Ok(info) if info.kind == wanted => {}
+            Ok(_) => return Ok(false),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(true)
 }
 
 fn failure(action: &'static str, place: PathBuf) -> impl FnOnce(io::Error) -> Failure {

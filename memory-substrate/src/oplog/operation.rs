@@ -3,11 +3,13 @@
 //! It holds everything that is needed to do it again from nothing, because that is what a crash makes of it: the bytes
 //! before, for telling whether somebody else was faster, and the bytes after.
 
-use memory_core::provenance::{Authority, Origin};
+use memory_core::provenance::{Authority, Origin, Trust};
 use memory_core::store::PageOrigin;
 use memory_core::text::slug::Slug;
 use memory_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
+
+use crate::state::origins;
 
 /// On whose behalf something is written, and under which key it may be repeated.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -134,6 +136,8 @@ pub(crate) enum Change {
         /// The bytes before; `None` when there was no file.
         base: Option<Vec<u8>>,
         content: Vec<u8>,
+        /// Whether the content is already a merge of what was to be written with an edit, which is the base then.
+        merged: bool,
     },
     /// Buffer entries are added at the end. The header opens a file that is still empty.
     Append { header: String, content: String },
@@ -151,6 +155,39 @@ pub(crate) struct OriginChange {
     pub(crate) slug: Slug,
     pub(crate) before: Option<PageOrigin>,
     pub(crate) after: Option<PageOrigin>,
+}
+
+impl OriginChange {
+    /// Returns the change of a page's record; `None` when there is no record and will be none.
+    pub(crate) fn of(
+        slug: Slug,
+        before: Option<PageOrigin>,
+        after: Option<PageOrigin>,
+    ) -> Option<Self> {
+        (before.is_some() || after.is_some()).then_some(Self {
+            slug,
+            before,
+            after,
+        })
+    }
+
+    /// Returns the record that holds while either the old or the new bytes may be there.
+    pub(crate) fn meanwhile(&self) -> Option<&PageOrigin> {
+        less_trusted(self.before.as_ref(), self.after.as_ref())
+    }
+}
+
+/// Returns the record that is trusted less; the second one if they are equal.
+pub(crate) fn less_trusted<'a>(
+    first: Option<&'a PageOrigin>,
+    second: Option<&'a PageOrigin>,
+) -> Option<&'a PageOrigin> {
+    let trust = |origin: Option<&PageOrigin>| origin.map_or(Trust::Trusted, origins::trust);
+    if trust(first) < trust(second) {
+        first
+    } else {
+        second
+    }
 }
 
 /// What became of one part of an operation.

@@ -1,22 +1,45 @@
 //! Tests of the page store.
 
+use memory_core::provenance::{Authority, Origin};
+use memory_core::store::PageOrigin;
+
 use super::*;
 use crate::fs::RealFs;
+use crate::state::origins;
 
 struct Place {
-    folder: tempfile::TempDir,
+    _home: tempfile::TempDir,
+    writer: Writer,
     pages: FilePages,
 }
 
 impl Place {
     fn new() -> Self {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let pages = FilePages::new(Arc::new(RealFs), folder.path().join("concepts"));
-        Self { folder, pages }
+        let home = tempfile::tempdir().expect("a temporary folder");
+        let writer = crate::writer::testing::create(home.path(), Arc::new(RealFs));
+        Self {
+            _home: home,
+            pages: FilePages::of_writer(&writer),
+            writer,
+        }
     }
 
     fn path(&self, relative: &str) -> PathBuf {
-        self.folder.path().join("concepts").join(relative)
+        self.writer.workspace().concepts_dir().join(relative)
+    }
+
+    async fn text(&self, page: &str) -> Option<String> {
+        let page = self.pages.read(&slug(page)).await.expect("read");
+        page.map(|page| String::from_utf8(page.bytes).expect("text"))
+    }
+
+    fn origin(&self, page: &str) -> Option<PageOrigin> {
+        let page = slug(page);
+        let read = self
+            .writer
+            .state()
+            .read_blocking(|connection| origins::of(connection, &page));
+        read.expect("read")
     }
 
     fn file(&self, relative: &str, text: &str) {
@@ -107,7 +130,7 @@ async fn a_write_compares_what_is_on_disk() {
             Expected::Hash("00".to_owned()),
         )
         .await;
-    assert!(matches!(gone, Err(StoreError::Conflict { found, .. }) if found == NOTHING));
+    assert!(matches!(gone, Err(StoreError::Conflict { found, .. }) if found == write::NOTHING));
     place
         .pages
         .write(&page, b"four".to_vec(), Expected::Any)
@@ -212,4 +235,121 @@ async fn links_lead_nowhere_for_reading_and_writing() {
         std::fs::read(outside.path().join("secret.md")).expect("read"),
         b"s"
     );
+}
+
+#[tokio::test]
+async fn a_renamed_page_keeps_its_text_and_its_origin() {
+    let place = Place::new();
+    let context = WriteContext::new("test", Origin::ExternalDoc, Authority::Owner);
+    place
+        .pages
+        .write_as(&slug("a"), b"text".to_vec(), Expected::Absent, context)
+        .await
+        .expect("write");
+    place.file("taken.md", "other");
+    let taken = place
+        .pages
+        .rename(&slug("a"), &slug("taken"), Expected::Any)
+        .await;
+    assert!(
+        matches!(taken, Err(StoreError::Conflict { .. })),
+        "{taken:?}"
+    );
+    let wrong = Expected::Hash(hash_bytes(b"else"));
+    let wrong = place.pages.rename(&slug("a"), &slug("b"), wrong).await;
+    assert!(
+        matches!(wrong, Err(StoreError::Conflict { .. })),
+        "{wrong:?}"
+    );
+    let hash = Expected::Hash(hash_bytes(b"text"));
+    place
+        .pages
+        .rename(&slug("a"), &slug("deep/b"), hash)
+        .await
+        .expect("renamed");
+    assert_eq!(place.text("a").await, None);
+    assert_eq!(place.text("deep/b").await.as_deref(), Some("text"));
+    assert_eq!(place.origin("a"), None);
+    let origin = place.origin("deep/b").expect("recorded");
+    assert_eq!(origin.origin, Origin::ExternalDoc);
+    place
+        .pages
+        .delete(&slug("deep/b"), Expected::Any)
+        .await
+        .expect("deleted");
+    assert_eq!(place.origin("deep/b"), None);
+    let missing = place
+        .pages
+        .rename(&slug("none"), &slug("x"), Expected::Any)
+        .await;
+    assert!(
+        matches!(missing, Err(StoreError::NotFound { .. })),
+        "{missing:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_write_is_trusted_as_the_least_of_its_writers() {
+    let place = Place::new();
+    let as_of = |origin| WriteContext::new("test", origin, Authority::Owner);
+    let page = slug("a");
+    let write = |text: &'static str, context| {
+        place
+            .pages
+            .write_as(&page, text.into(), Expected::Any, context)
+    };
+    write("one", WriteContext::host()).await.expect("write");
+    assert_eq!(place.origin("a"), None);
+    for origin in [Origin::ToolOutput, Origin::AssistantInferred] {
+        write("two", as_of(origin)).await.expect("write");
+        write("three", as_of(origin)).await.expect("write");
+        assert_eq!(
+            place.origin("a").map(|page| page.origin),
+            Some(Origin::ToolOutput)
+        );
+    }
+    let nobody = WriteContext::new("test", Origin::UserDirect, Authority::None);
+    let refused = write("four", nobody).await;
+    assert!(
+        matches!(refused, Err(StoreError::BadRequest { .. })),
+        "{refused:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_repeated_request_is_answered_as_the_first_time() {
+    let place = Place::new();
+    let keyed = || WriteContext::host().with_key("k");
+    let page = slug("a");
+    let write = |text: &'static str| {
+        place
+            .pages
+            .write_as(&page, text.into(), Expected::Absent, keyed())
+    };
+    let first = write("one").await.expect("write");
+    place.file("a.md", "edited since");
+    assert_eq!(write("one").await.expect("answered"), first);
+    assert_eq!(place.text("a").await.as_deref(), Some("edited since"));
+    write("two").await.expect_err("the key is taken");
+}
+
+#[tokio::test]
+async fn old_versions_are_kept() {
+    let place = Place::new();
+    for text in ["one", "two"] {
+        place
+            .pages
+            .write(&slug("a"), text.into(), Expected::Any)
+            .await
+            .expect("write");
+    }
+    place
+        .pages
+        .delete(&slug("a"), Expected::Any)
+        .await
+        .expect("delete");
+    for old in ["one", "two"] {
+        let kept = place.writer.log().old_version(&hash_bytes(old.as_bytes()));
+        assert_eq!(kept.expect("read").as_deref(), Some(old.as_bytes()));
+    }
 }

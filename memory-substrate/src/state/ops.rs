@@ -98,16 +98,17 @@ fn add_part(connection: &Connection, seq: i64, number: u32, part: &Part) -> Stor
         ),
         None => None,
     };
-    let (name, target, header, base, content): (_, _, _, Option<&[u8]>, Option<&[u8]>) = match &part
-        .change
-    {
-        Change::Write { base, content } => ("write", None, None, base.as_deref(), Some(content)),
-        Change::Append { header, content } => {
-            ("append", None, Some(header), None, Some(content.as_bytes()))
-        }
-        Change::Delete { base } => ("delete", None, None, Some(base), None),
-        Change::Rename { to, content } => ("rename", Some(to), None, None, Some(content)),
-    };
+    let (name, target, header, base, content): (_, _, _, Option<&[u8]>, Option<&[u8]>) =
+        match &part.change {
+            Change::Write { base, content, .. } => {
+                ("write", None, None, base.as_deref(), Some(content))
+            }
+            Change::Append { header, content } => {
+                ("append", None, Some(header), None, Some(content.as_bytes()))
+            }
+            Change::Delete { base } => ("delete", None, None, Some(base), None),
+            Change::Rename { to, content } => ("rename", Some(to), None, None, Some(content)),
+        };
     let expected = match &part.change {
         Change::Rename { .. } => content.map(hash_of_bytes),
         _ => base.map(hash_of_bytes),
@@ -156,7 +157,7 @@ pub(crate) fn unapplied(connection: &Connection) -> StoreResult<Vec<Operation>> 
 fn parts_of(connection: &Connection, seq: i64) -> StoreResult<Vec<(u32, Part)>> {
     connection
         .prepare_cached(
-            "SELECT part, path, change, target, header, base, content, origin FROM op_file \
+            "SELECT part, path, change, target, header, base, content, origin, merged FROM op_file \
              WHERE op = ?1 AND result IS NULL ORDER BY part",
         )
         .and_then(|mut statement| statement.query_map([seq], part_of)?.collect())
@@ -176,6 +177,7 @@ fn part_of(row: &Row<'_>) -> rusqlite::Result<(u32, Part)> {
         "write" => Change::Write {
             base: row.get(5)?,
             content: row.get(6)?,
+            merged: row.get(8)?,
         },
         "append" => Change::Append {
             header: row.get(4)?,
@@ -193,6 +195,33 @@ fn part_of(row: &Row<'_>) -> rusqlite::Result<(u32, Part)> {
         origin,
     };
     Ok((row.get(0)?, part))
+}
+
+/// Makes a write one of the merge of what was to be written with an edit, over that edit.
+///
+/// A merge that was cut off must be recognised and not be merged once more: merging is not the same twice.
+pub(crate) fn rebase(
+    connection: &Connection,
+    (seq, part): (i64, u32),
+    edited: &[u8],
+    merged: &[u8],
+) -> StoreResult<()> {
+    connection
+        .prepare_cached(
+            "UPDATE op_file SET base = ?3, expected = ?4, content = ?5, hash = ?6, merged = 1 WHERE op = ?1 AND part = ?2",
+        )
+        .and_then(|mut statement| {
+            statement.execute(params![
+                seq,
+                part,
+                edited,
+                hash_of_bytes(edited),
+                merged,
+                hash_of_bytes(merged),
+            ])
+        })
+        .map(drop)
+        .map_err(sql("record a merge"))
 }
 
 /// What became of a part of an operation.
@@ -233,16 +262,16 @@ pub(crate) fn mark(connection: &Connection, marks: &[Mark]) -> StoreResult<()> {
     Ok(())
 }
 
-/// Returns the writes that met an edit which could not be merged with them, newest first.
-pub(crate) fn conflicts(connection: &Connection, limit: u32) -> StoreResult<Vec<WriteConflict>> {
+/// Returns what an operation wrote that met an edit which could not be merged with it.
+pub(crate) fn conflicts(connection: &Connection, id: &str) -> StoreResult<Vec<WriteConflict>> {
     connection
         .prepare_cached(
             "SELECT op.id, op_file.path, op_file.copy FROM op_file JOIN op ON op.seq = op_file.op \
-             WHERE op_file.result IN ('conflict', 'kept') ORDER BY op.seq DESC, op_file.part LIMIT ?1",
+             WHERE op.id = ?1 AND op_file.result IN ('conflict', 'kept') ORDER BY op_file.part",
         )
         .and_then(|mut statement| {
             statement
-                .query_map([limit], |row| {
+                .query_map([id], |row| {
                     Ok(WriteConflict {
                         operation: row.get(0)?,
                         path: row.get(1)?,

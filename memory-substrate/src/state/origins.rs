@@ -4,7 +4,7 @@ use memory_core::provenance::{Authority, Origin, Trust, trust_of};
 use memory_core::store::{PageOrigin, StoreResult};
 use memory_core::text::slug::Slug;
 use memory_core::time::Timestamp;
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::sql::{Named, sql};
 
@@ -14,20 +14,28 @@ pub(crate) fn all(connection: &Connection) -> StoreResult<Vec<PageOrigin>> {
         .prepare_cached(
             "SELECT slug, original_name, origin, authority, at FROM page_origins ORDER BY slug",
         )
-        .and_then(|mut statement| {
-            statement
-                .query_map([], |row| {
-                    Ok(PageOrigin {
-                        slug: row.get::<_, Named<Slug>>(0)?.0,
-                        original_name: row.get(1)?,
-                        origin: row.get::<_, Named<Origin>>(2)?.0,
-                        authority: row.get::<_, Named<Authority>>(3)?.0,
-                        at: Timestamp::from_millis(row.get(4)?),
-                    })
-                })?
-                .collect()
-        })
+        .and_then(|mut statement| statement.query_map([], read)?.collect())
         .map_err(sql("read how pages came in"))
+}
+
+/// Returns how a page came in; `None` for the owner's own.
+pub(crate) fn of(connection: &Connection, slug: &Slug) -> StoreResult<Option<PageOrigin>> {
+    connection
+        .prepare_cached(
+            "SELECT slug, original_name, origin, authority, at FROM page_origins WHERE slug = ?1",
+        )
+        .and_then(|mut statement| statement.query_row([slug.as_str()], read).optional())
+        .map_err(sql("read how a page came in"))
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<PageOrigin> {
+    Ok(PageOrigin {
+        slug: row.get::<_, Named<Slug>>(0)?.0,
+        original_name: row.get(1)?,
+        origin: row.get::<_, Named<Origin>>(2)?.0,
+        authority: row.get::<_, Named<Authority>>(3)?.0,
+        at: Timestamp::from_millis(row.get(4)?),
+    })
 }
 
 /// Returns how far a page that came in like this is trusted.

@@ -20,8 +20,8 @@ CREATE TABLE op (
 CREATE INDEX op_unapplied ON op (seq) WHERE state = 'intent';
 
 -- What an operation does to one file, in order. Paths are relative to the assistant's folder. The hashes are those of
--- the bytes before and after; `base` and `content` are those bytes, kept until the file has them. `result` tells what
--- became of it.
+-- the bytes before and after; `base` and `content` are those bytes, kept until the file has them; after a
+-- merge they are the edit and the merge. `result` tells what became of it.
 CREATE TABLE op_file (
     op       INTEGER NOT NULL REFERENCES op (seq) ON DELETE CASCADE,
     part     INTEGER NOT NULL CHECK (part >= 0),
@@ -33,6 +33,7 @@ CREATE TABLE op_file (
     hash     TEXT,
     base     BLOB,
     content  BLOB,
+    merged   INTEGER NOT NULL DEFAULT 0 CHECK (merged IN (0, 1)),
     origin   TEXT    CHECK (json_valid(origin)),
     result   TEXT    CHECK (result IN ('done', 'merged', 'conflict', 'kept')),
     copy     TEXT,
@@ -45,8 +46,6 @@ CREATE TABLE op_file (
     CHECK (result IS NULL OR (base IS NULL AND content IS NULL)),
     CHECK (result IS NOT NULL OR (change = 'delete') = (content IS NULL))
 ) STRICT;
-
-CREATE INDEX op_file_conflicts ON op_file (op) WHERE result IN ('conflict', 'kept');
 
 -- Entries that were committed and are not known to be in their files become operations.
 INSERT INTO op (id, kind, actor, origin, authority, epoch, request, outcome, at, state)
