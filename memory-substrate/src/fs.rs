@@ -12,6 +12,10 @@ use std::time::UNIX_EPOCH;
 
 use memory_core::env::{EntryKind, FileInfo, Fs};
 
+#[cfg(test)]
+pub(crate) mod faulty;
+pub(crate) mod sweep;
+
 /// Part of the name of every temporary file. Listings of pages skip names that contain it.
 pub const TEMPORARY_MARK: &str = ".tmp.";
 

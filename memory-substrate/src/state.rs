@@ -45,6 +45,8 @@ struct Connections {
     /// Absent when the file was opened for reading only.
     writer: Option<Mutex<Writer>>,
     reader: Mutex<Connection>,
+    #[cfg(test)]
+    faults: crate::fs::faulty::Faults,
 }
 
 /// The writing connection.
@@ -93,6 +95,19 @@ impl SqliteState {
         Ok(Self::of(path, None, reader))
     }
 
+    /// Opens the database on a disk that fails.
+    #[cfg(test)]
+    pub(crate) fn open_faulty(
+        path: &Path,
+        clock: &dyn Clock,
+        faults: crate::fs::faulty::Faults,
+    ) -> StoreResult<Self> {
+        let mut state = Self::open(path, clock)?;
+        let connections = Arc::get_mut(&mut state.connections);
+        connections.expect("nobody else has it yet").faults = faults;
+        Ok(state)
+    }
+
     fn of(path: &Path, writer: Option<Connection>, reader: Connection) -> Self {
         let writer = writer.map(|connection| {
             Mutex::new(Writer {
@@ -105,6 +120,8 @@ impl SqliteState {
                 path: path.to_owned(),
                 writer,
                 reader: Mutex::new(reader),
+                #[cfg(test)]
+                faults: crate::fs::faulty::Faults::default(),
             }),
         }
     }
@@ -199,32 +216,49 @@ impl Connections {
     }
 
     fn write<T>(&self, change: impl FnOnce(&Transaction<'_>) -> StoreResult<T>) -> StoreResult<T> {
-        in_transaction(self.writer()?.flushing()?, change)
+        self.in_transaction(self.writer()?.flushing()?, change)
     }
 
     fn write_unflushed<T>(
         &self,
         change: impl FnOnce(&Transaction<'_>) -> StoreResult<T>,
     ) -> StoreResult<T> {
-        in_transaction(self.writer()?.relaxed()?, change)
+        self.in_transaction(self.writer()?.relaxed()?, change)
+    }
+
+    fn in_transaction<T>(
+        &self,
+        connection: &mut Connection,
+        change: impl FnOnce(&Transaction<'_>) -> StoreResult<T>,
+    ) -> StoreResult<T> {
+        let transaction = connection
+            .transaction_with_behavior(TransactionBehavior::Immediate)
+            .map_err(sql("begin a transaction"))?;
+        let value = change(&transaction)?;
+        self.commit(transaction)?;
+        Ok(value)
+    }
+
+    #[cfg(not(test))]
+    #[expect(clippy::unused_self, reason = "tests let a commit fail here")]
+    fn commit(&self, transaction: Transaction<'_>) -> StoreResult<()> {
+        transaction.commit().map_err(sql("commit a transaction"))
+    }
+
+    #[cfg(test)]
+    fn commit(&self, transaction: Transaction<'_>) -> StoreResult<()> {
+        self.faults
+            .step(
+                || {},
+                || transaction.commit().map_err(std::io::Error::other),
+            )
+            .map_err(|error| StoreError::engine("commit a transaction", error))
     }
 
     fn writer(&self) -> StoreResult<MutexGuard<'_, Writer>> {
         let writer = self.writer.as_ref().ok_or_else(|| read_only(&self.path))?;
         Ok(writer.lock().unwrap_or_else(PoisonError::into_inner))
     }
-}
-
-fn in_transaction<T>(
-    connection: &mut Connection,
-    change: impl FnOnce(&Transaction<'_>) -> StoreResult<T>,
-) -> StoreResult<T> {
-    let transaction = connection
-        .transaction_with_behavior(TransactionBehavior::Immediate)
-        .map_err(sql("begin a transaction"))?;
-    let value = change(&transaction)?;
-    transaction.commit().map_err(sql("commit a transaction"))?;
-    Ok(value)
 }
 
 /// Runs a part of a transaction that may fail alone. The outer result is an error if the whole transaction is lost.

@@ -282,7 +282,7 @@ impl Workspace {
 
     /// Returns the path of the disk space kept in reserve.
     pub fn reserve_path(&self) -> PathBuf {
-        self.root.join("reserve")
+        self.blobs_dir().join("reserve")
     }
 
     /// Returns the same folder with other file operations.

@@ -3,12 +3,14 @@
 //! Opening finishes what the last writer left, however it ended. The lock is let go only after the last operation is in
 //! its files, so two processes never apply the same one.
 
+use std::io;
 use std::sync::Arc;
 
 use memory_core::env::{Clock, Ids};
 use memory_core::store::{StoreError, StoreResult};
 use serde::Serialize;
 
+use crate::fs::sweep::{sweep_shared, sweep_tree};
 use crate::oplog::{OpLog, WriteConflict};
 use crate::remember::Rememberer;
 use crate::state::SqliteState;
@@ -37,6 +39,22 @@ pub struct Recovery {
     pub left: usize,
     /// Changes that met an edit made meanwhile.
     pub conflicts: Vec<WriteConflict>,
+    /// Temporary files of writes that were cut off, which were removed.
+    pub swept: usize,
+}
+
+/// Removes what writes that were cut off left. The caller holds the lock.
+fn sweep(workspace: &Workspace) -> io::Result<usize> {
+    let fs = workspace.fs().as_ref();
+    let mut swept = sweep_shared(fs, workspace.root())?;
+    for folder in [
+        workspace.memory_dir(),
+        workspace.blobs_dir(),
+        workspace.spool_dir(),
+    ] {
+        swept += sweep_tree(fs, &folder)?;
+    }
+    Ok(swept)
 }
 
 impl Writer {
@@ -61,16 +79,27 @@ impl Writer {
         clock: Arc<dyn Clock>,
         ids: Arc<dyn Ids>,
     ) -> StoreResult<Self> {
-        let log = OpLog::open(workspace, Arc::clone(&state), lock)?;
-        let recovery = match log.recover() {
-            Ok(settled) => Recovery {
-                applied: settled.applied,
-                left: settled.left,
-                conflicts: settled.conflicts,
-            },
-            Err(StoreError::ReadOnly { .. }) => Recovery::default(),
-            Err(error) => return Err(error),
+        let swept = match sweep(workspace) {
+            Ok(swept) => swept,
+            Err(error) => {
+                tracing::warn!(%error, "temporary files of earlier writes could not be removed");
+                0
+            }
         };
+        let log = OpLog::open(workspace, Arc::clone(&state), lock)?;
+        let mut recovery = Recovery {
+            swept,
+            ..Recovery::default()
+        };
+        match log.recover() {
+            Ok(settled) => {
+                recovery.applied = settled.applied;
+                recovery.left = settled.left;
+                recovery.conflicts = settled.conflicts;
+            }
+            Err(StoreError::ReadOnly { .. }) => {}
+            Err(error) => return Err(error),
+        }
         if recovery.applied > 0 {
             tracing::info!(
                 applied = recovery.applied,
@@ -146,3 +175,5 @@ impl Writer {
 
 #[cfg(test)]
 pub(crate) mod testing;
+#[cfg(test)]
+mod tests;

@@ -1,16 +1,13 @@
 //! What has to be appended to a file so that it holds given entries exactly once.
 //!
-//! The same computation serves the ordinary append and the one after a crash: an entry that is there is left alone, one
-//! that was cut off in the middle is completed, anything else is added on a line of its own.
+//! The same computation serves the ordinary append and the one after a crash: an entry that is there is left alone,
+//! anything else is added on a line of its own. Only if an attempt may have been cut off is the end of the file taken
+//! for the beginning of the entry and completed; otherwise it is a line that a person has begun.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
 
 use memory_core::text::buffer;
-
-/// Shortest beginning of an entry that is taken for a cut-off one: its mark and its time. Less than that may be a
-/// person's own dash.
-const SHORTEST_CUT: usize = "- [2026-11-30 14:05]".len();
 
 /// The bytes to append to a file.
 #[derive(Debug)]
@@ -41,13 +38,14 @@ impl<'a> Appending<'a> {
         self.ids.contains(id)
     }
 
-    /// Adds what is missing of an entry.
-    pub(super) fn add(&mut self, id: Option<&str>, entry: &str) {
+    /// Adds what is missing of an entry, which an earlier attempt may have begun.
+    pub(super) fn add(&mut self, id: Option<&str>, entry: &str, tried: bool) {
         let known = id.is_none_or(|id| self.has(id));
         if known && self.text.contains(entry) {
             return;
         }
-        if self.addition.is_empty()
+        if tried
+            && self.addition.is_empty()
             && let Some(kept) = cut_off(self.there, entry.as_bytes())
         {
             self.addition.extend_from_slice(&entry.as_bytes()[kept..]);
@@ -74,10 +72,10 @@ impl<'a> Appending<'a> {
 }
 
 /// Returns what has to be appended to a file's bytes so that it has every entry of a text.
-pub(super) fn addition(there: &[u8], header: &str, entries: &str) -> Vec<u8> {
+pub(super) fn addition(there: &[u8], header: &str, entries: &str, tried: bool) -> Vec<u8> {
     let mut appending = Appending::to(there, header);
     for group in buffer::split(entries) {
-        appending.add(id_of(&group), group.raw);
+        appending.add(id_of(&group), group.raw, tried);
     }
     appending.into_addition()
 }
@@ -98,7 +96,7 @@ pub(crate) fn ids_of(text: &str) -> HashSet<String> {
 /// Returns how much of an entry the end of a file holds, if the entry was cut off there.
 fn cut_off(there: &[u8], entry: &[u8]) -> Option<usize> {
     let longest = entry.len().saturating_sub(1).min(there.len());
-    (SHORTEST_CUT..=longest).rev().find(|kept| {
+    (1..=longest).rev().find(|kept| {
         let start = there.len() - kept;
         there[start..] == entry[..*kept] && (start == 0 || there[start - 1] == b'\n')
     })
@@ -123,13 +121,17 @@ mod tests {
     }
 
     fn add(appending: &mut Appending<'_>, entry: &Entry) {
-        appending.add(Some(&entry.id), &entry.entry);
+        appending.add(Some(&entry.id), &entry.entry, false);
     }
 
     fn after(there: &[u8], entries: &[Entry]) -> Vec<u8> {
+        appended(there, entries, false)
+    }
+
+    fn appended(there: &[u8], entries: &[Entry], tried: bool) -> Vec<u8> {
         let mut appending = Appending::to(there, "");
         for entry in entries {
-            add(&mut appending, entry);
+            appending.add(Some(&entry.id), &entry.entry, tried);
         }
         [there, &appending.into_addition()].concat()
     }
@@ -151,6 +153,8 @@ mod tests {
     fn an_entry_never_continues_a_persons_line() {
         let text = after(b"my own note", &[entry("1", "a")]);
         assert_eq!(text, b"my own note\n- [2026-11-30 14:05] a ^m-1\n");
+        let text = after(b"- [", &[entry("1", "a")]);
+        assert_eq!(text, b"- [\n- [2026-11-30 14:05] a ^m-1\n");
     }
 
     #[test]
@@ -170,13 +174,15 @@ mod tests {
                 texts.iter().enumerate().map(|(number, text)| entry(&format!("i{number}"), text)).collect();
             let whole = after(before.as_bytes(), &entries);
             let cut = before.len() + at.index(whole.len() - before.len() + 1);
-            let repaired = after(&whole[..cut], &entries);
+            let repaired = appended(&whole[..cut], &entries, true);
             for entry in &entries {
                 let text = String::from_utf8_lossy(&repaired);
                 prop_assert_eq!(text.matches(&format!("^m-{}\n", entry.id)).count(), 1, "{:?}", text);
                 prop_assert!(text.contains(&entry.entry), "{text:?}");
             }
-            prop_assert_eq!(after(&repaired, &entries), repaired);
+            let again = appended(&repaired, &entries, true);
+            prop_assert_eq!(&again, &repaired);
+            prop_assert_eq!(repaired, whole);
         }
     }
 }

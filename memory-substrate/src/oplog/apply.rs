@@ -9,6 +9,7 @@ use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use memory_core::env::{EntryKind, Fs};
 use memory_core::text::buffer;
@@ -198,6 +199,9 @@ impl Applying<'_> {
         for at in 0..files.len() {
             let file = &files[at];
             let addition = file.addition(&files[at + 1..]);
+            for open in &file.parts {
+                open.tried.store(true, Ordering::Release);
+            }
             let written = if addition.is_empty() && !file.exists {
                 Ok(())
             } else if self.distrust {
@@ -400,7 +404,7 @@ impl<'a> Appended<'a> {
                 let id = id_of(&group);
                 let is_further = |file: &&&Appended<'_>| id.is_some_and(|id| file.ids.contains(id));
                 if !followers.iter().any(|file| is_further(&file)) {
-                    appending.add(id, group.raw);
+                    appending.add(id, group.raw, open.tried.load(Ordering::Acquire));
                 }
             }
         }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use memory_core::time::Timestamp;
 
@@ -20,6 +21,8 @@ pub(super) struct OpenPart {
     pub(super) operation: String,
     pub(super) at: Timestamp,
     pub(super) part: Part,
+    /// Whether somebody may have begun to apply it already.
+    pub(super) tried: AtomicBool,
 }
 
 /// What is still to be applied.
@@ -34,12 +37,17 @@ impl Pending {
     pub(super) fn of(operations: Vec<Operation>) -> Self {
         let mut pending = Self::default();
         for operation in operations {
-            pending.add(operation);
+            pending.insert(operation, true);
         }
         pending
     }
 
+    /// Adds an operation that was just committed.
     pub(super) fn add(&mut self, operation: Operation) {
+        self.insert(operation, false);
+    }
+
+    fn insert(&mut self, operation: Operation, tried: bool) {
         for (number, part) in operation.parts {
             let key = (operation.seq, number);
             for path in part.paths() {
@@ -50,6 +58,7 @@ impl Pending {
                 operation: operation.id.clone(),
                 at: operation.at,
                 part,
+                tried: AtomicBool::new(tried),
             };
             self.parts.insert(key, Arc::new(open));
         }
@@ -113,7 +122,8 @@ impl Pending {
                 Change::Rename { .. } => open.part.path.as_str(),
                 _ => path,
             };
-            bytes = resolve::effect(path, &open.part.change, bytes, || read(old_path));
+            let tried = open.tried.load(Ordering::Acquire);
+            bytes = resolve::effect(path, &open.part.change, bytes, tried, || read(old_path));
             last = open.at;
         }
         (bytes, last)

@@ -72,11 +72,12 @@ pub(super) fn may_go(current: &[u8], base: &[u8]) -> bool {
 }
 
 /// Returns the bytes a path has once a change is applied to what it has now, as far as that can be told without
-/// touching anything. `other` is what the old path of a rename holds.
+/// touching anything. `tried` tells whether applying it may have begun, `other` what the old path of a rename holds.
 pub(super) fn effect(
     path: &str,
     change: &Change,
     current: Option<Vec<u8>>,
+    tried: bool,
     other: impl FnOnce() -> Option<Vec<u8>>,
 ) -> Option<Vec<u8>> {
     match change {
@@ -88,7 +89,7 @@ pub(super) fn effect(
         }
         Change::Append { header, content } => {
             let mut bytes = current.unwrap_or_default();
-            let addition = super::append::addition(&bytes, header, content);
+            let addition = super::append::addition(&bytes, header, content, tried);
             bytes.extend_from_slice(&addition);
             Some(bytes)
         }
