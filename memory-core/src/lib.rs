@@ -13,6 +13,7 @@ pub mod abi;
 pub mod config;
 pub mod embed;
 pub mod env;
+pub mod item;
 pub mod ledger;
 pub mod predicates;
 pub mod provenance;

@@ -18,6 +18,15 @@ use crate::text::section::SectionId;
 use crate::text::slug::Slug;
 use crate::time::Timestamp;
 
+pub use self::items::{
+    ItemStore, OUTBOX_ATTEMPTS, OUTBOX_BACKOFF_MS, OutboxBacklog, OutboxEvent, Released,
+    outbox_retry,
+};
+pub use self::turns::{BranchHead, ConversationRows, ForkExtent, Forked, OrphanSweep, TurnTree};
+
+mod items;
+mod turns;
+
 /// Why a store refused or failed.
 #[derive(Debug, Error)]
 pub enum StoreError {

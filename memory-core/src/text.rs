@@ -19,7 +19,7 @@ pub mod prompt_file;
 pub mod section;
 pub mod slug;
 
-mod digest;
+pub(crate) mod digest;
 mod outline;
 mod yaml;
 
@@ -38,7 +38,7 @@ fn one_line(text: &str) -> String {
 /// Returns the form under which two spellings of a name count as the same: NFC, lower case, single blanks.
 ///
 /// Lower-casing runs between two normalisations because it can produce sequences that compose.
-fn fold_name(text: &str) -> String {
+pub(crate) fn fold_name(text: &str) -> String {
     use unicode_normalization::UnicodeNormalization as _;
 
     let lower = text.nfc().collect::<String>().to_lowercase();

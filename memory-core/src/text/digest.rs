@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 /// Returns the first `bytes` bytes (at most 32) of the SHA-256 digest of `parts`, as hex.
 ///
 /// A zero byte goes between the parts, so that moving text from one part to the next changes the digest.
-pub(super) fn hex(parts: &[&str], bytes: usize) -> String {
+pub(crate) fn hex(parts: &[&str], bytes: usize) -> String {
     let mut hasher = Sha256::new();
     for (index, part) in parts.iter().enumerate() {
         if index > 0 {
