@@ -16,7 +16,7 @@ mod transition;
 mod validate;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::num::NonZeroU64;
+use std::num::NonZeroU32;
 use std::ops::Deref;
 
 use serde::{Deserialize, Serialize};
@@ -41,7 +41,7 @@ pub use self::standing::{
 pub const SHORT_TERM_MS: i64 = 30 * 24 * 60 * 60 * 1000;
 
 /// Number of an item's version, from 1.
-pub type Revision = NonZeroU64;
+pub type Revision = NonZeroU32;
 
 /// Why an item cannot be, or cannot be changed so.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

@@ -3,8 +3,6 @@
 //! The chain holds digests and never content. Each operation's digests are salted, so that forgetting an item, which
 //! throws its salts away, leaves a chain that still verifies and from which nothing can be guessed.
 
-use std::num::NonZeroU64;
-
 use serde::Serialize;
 use thiserror::Error;
 
@@ -92,8 +90,8 @@ pub enum LedgerError {
 /// A result of the ledger.
 pub type LedgerResult<T> = Result<T, LedgerError>;
 
-fn number(revision: Option<Revision>) -> u64 {
-    revision.map_or(0, NonZeroU64::get)
+fn number(revision: Option<Revision>) -> u32 {
+    revision.map_or(0, Revision::get)
 }
 
 impl From<StoreError> for LedgerError {
@@ -168,7 +166,7 @@ pub struct Link<'a> {
     /// The item.
     pub item: &'a str,
     /// The revision it made.
-    pub revision: u64,
+    pub revision: u32,
     /// Kind of the actor.
     pub actor: &'a str,
     /// Name of the actor.

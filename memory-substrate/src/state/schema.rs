@@ -20,4 +20,9 @@ pub(super) const MIGRATIONS: &[Migration] = &[
         name: "operations on files",
         sql: include_str!("schema/0002.sql"),
     },
+    Migration {
+        id: 3,
+        name: "items, their ledger, branches",
+        sql: include_str!("schema/0003.sql"),
+    },
 ];
