@@ -30,10 +30,12 @@ mod migrate;
 mod open;
 pub(crate) mod ops;
 pub(crate) mod origins;
+mod purge;
 pub(crate) mod remembered;
 mod residency;
 mod schema;
 mod sql;
+mod tree;
 mod turns;
 
 /// The state database of one assistant.

@@ -26,8 +26,6 @@ pub enum ForkExtent {
     Full,
     /// What is visible up to and including this message.
     UpTo(String),
-    /// Nothing.
-    Nothing,
 }
 
 /// What a fork took along.

@@ -7,12 +7,9 @@ use memory_core::services::{
     Call, Kv, KvScope, Log, LogKind, LogRow, Message, Messages, Residency, Resident, ResidentEntry,
     ServiceError, ServiceResult,
 };
-use memory_core::store::StateStore as _;
+use memory_core::store::{StateStore as _, TurnTree as _};
 
 use super::{Host, admit, failed};
-
-/// The branch a conversation is on until branches are part of a call's scope.
-const MAIN_BRANCH: &str = "main";
 
 fn conversation(call: &Call) -> ServiceResult<&str> {
     let conversation = call.scope().conversation.as_str();
@@ -133,7 +130,7 @@ impl Messages for Host {
         let nodes = self
             .shared
             .state
-            .recent_turn_nodes(conversation(call)?, MAIN_BRANCH, limit)
+            .recent_in_conversation(conversation(call)?, limit)
             .await
             .map_err(failed)?;
         Ok(nodes

@@ -1,10 +1,11 @@
 //! Tests of who may see what, through the services a tier is handed.
 
 use memory_core::provenance::{Authority, Origin, TrustVerdict, trust_of};
-use memory_core::services::{KvScope, LexicalQuery, LogKind, LogRow, Resident};
-use memory_core::store::{PageOrigin, StateStore as _};
+use memory_core::services::{KvScope, LexicalQuery, LogKind, LogRow, Resident, Role};
+use memory_core::store::{PageOrigin, StateStore as _, TurnNode, TurnTree as _};
 use memory_core::text::section::SectionId;
 use memory_core::text::slug::Slug;
+use memory_core::time::Timestamp;
 
 use super::testing::{call, cancelled};
 use super::*;
@@ -58,7 +59,7 @@ async fn three_pages() -> (Fixture, crate::assistant::AssistantStore) {
         original_name: "foreign.md".to_owned(),
         origin: Origin::ExternalDoc,
         authority: Authority::Owner,
-        at: memory_core::time::Timestamp::from_millis(1),
+        at: Timestamp::from_millis(1),
     };
     assert!(
         trust_of(origin.origin, origin.authority)
@@ -403,5 +404,54 @@ fn the_knowledge_base_is_searched_by_word_and_by_meaning() {
             .expect("searched");
         assert_eq!(hits.len(), 1);
         assert!(hits[0].dense.is_none());
+    });
+}
+
+#[test]
+fn messages_are_those_of_the_branch_that_the_conversation_is_on() {
+    runtime(async {
+        let fixture = Fixture::new();
+        let store = fixture.open().await;
+        let say = async |branch: &str, id: &str, parent: Option<&str>| {
+            let node = TurnNode {
+                id: id.to_owned(),
+                conversation: "talk".to_owned(),
+                parent: parent.map(str::to_owned),
+                branch: branch.to_owned(),
+                turn: 1,
+                role: Role::User,
+                text: format!("text of {id}"),
+                finalised: true,
+                speaker: None,
+                principal: None,
+                authority: Authority::Owner,
+                agent: None,
+                channel: Channel::Global,
+                origin: Origin::UserDirect,
+                event_time: Timestamp::from_millis(1),
+                ingestion_time: Timestamp::from_millis(1),
+                metadata: "{}".to_owned(),
+                attached_blocks: Vec::new(),
+            };
+            store.state().put_turn_node(node).await.expect("stored");
+        };
+        say("main", "m1", None).await;
+        say("main", "m2", Some("m1")).await;
+        say("side", "s2", Some("m1")).await;
+        let services = store.services(Tier::V3, &Capability::ALL);
+        let messages = services.messages.expect("offered");
+        let recent = async |authority| {
+            let call = call(authority, &[]);
+            let recent = messages.recent(&call, 9).await.expect("read");
+            recent.into_iter().map(|one| one.id).collect::<Vec<_>>()
+        };
+        assert_eq!(recent(Authority::Owner).await, ["m1", "s2"]);
+        store
+            .state()
+            .switch_branch("talk", "main")
+            .await
+            .expect("switched");
+        assert_eq!(recent(Authority::Owner).await, ["m1", "m2"]);
+        assert!(recent(Authority::None).await.is_empty());
     });
 }

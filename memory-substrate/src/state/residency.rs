@@ -8,19 +8,43 @@ use memory_core::store::StoreResult;
 use memory_core::text::section::SectionId;
 use memory_core::text::slug::Slug;
 use memory_core::time::Timestamp;
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::sql::{Count, Named, sql};
+use super::tree::WAY;
 
 /// Returns what is in a conversation's context, in order of attachment.
+///
+/// What hangs on a message that is not visible from the conversation's head is not in context: it is on another branch,
+/// or was gone back from. As long as nothing ever was, the way need not be walked.
 pub(super) fn of(connection: &Connection, conversation: &str) -> StoreResult<Vec<ResidentEntry>> {
-    connection
-        .prepare_cached(
-            "SELECT slug, nullif(section, '') AS section, message, tier, bytes, at FROM resident \
-             WHERE conversation = ?1 ORDER BY seq",
-        )
-        .and_then(|mut statement| statement.query_map([conversation], read)?.collect())
-        .map_err(sql("read what is in context"))
+    const ENTRIES: &str = "SELECT slug, nullif(section, '') AS section, message, tier, bytes, at FROM resident \
+                           WHERE conversation = ?1";
+    let branch: Option<String> = connection
+        .prepare_cached("SELECT branch FROM conversations WHERE id = ?1 AND branched = 1")
+        .and_then(|mut statement| {
+            statement
+                .query_row([conversation], |row| row.get(0))
+                .optional()
+        })
+        .map_err(sql("read a conversation"))?;
+    let found = match branch {
+        None => connection
+            .prepare_cached(&format!("{ENTRIES} ORDER BY seq"))
+            .and_then(|mut statement| statement.query_map([conversation], read)?.collect()),
+        Some(branch) => connection
+            .prepare_cached(&format!(
+                "{WAY} {ENTRIES} AND (message IN (SELECT id FROM way) OR NOT EXISTS (
+                     SELECT 1 FROM turn_nodes AS node WHERE node.id = resident.message AND node.conversation = ?1
+                 )) ORDER BY seq"
+            ))
+            .and_then(|mut statement| {
+                statement
+                    .query_map([conversation, branch.as_str()], read)?
+                    .collect()
+            }),
+    };
+    found.map_err(sql("read what is in context"))
 }
 
 /// Records what was attached to a message. The same report again changes nothing.

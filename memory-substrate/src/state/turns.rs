@@ -7,20 +7,27 @@ use memory_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::sql::{Count, Named, sql};
+use super::tree;
 
 const COLUMNS: &str = "id, conversation, parent, branch, turn, role, text, finalised, speaker, principal, authority, \
                        agent, channel, origin, event_time, ingestion_time, metadata";
 
 /// Adds a message, or replaces the same one while it is not finalised. The same message again changes nothing.
+///
+/// A message keeps its place for good: if a parent could change, the tree could become a circle.
 pub(super) fn put(connection: &Connection, node: &TurnNode) -> StoreResult<()> {
+    let mut frozen = false;
     match get(connection, &node.id)? {
-        None => insert(connection, node)?,
-        Some(known) if same(&known, node) => {}
-        Some(known) if known.finalised || known.conversation != node.conversation => {
+        None => {
+            insert(connection, node)?;
+            tree::arrived(connection, node)?;
+        }
+        Some(known) if same(&known, node) => frozen = known.finalised,
+        Some(known) if known.finalised || !same_place(&known, node) => {
             let found = if known.finalised {
                 "finalised, with other content"
             } else {
-                "in another conversation"
+                "in another place"
             };
             return Err(StoreError::Conflict {
                 what: format!("message {}", node.id),
@@ -30,7 +37,7 @@ pub(super) fn put(connection: &Connection, node: &TurnNode) -> StoreResult<()> {
         }
         Some(_) => replace(connection, node)?,
     }
-    upsert_blocks(connection, &node.id, &node.attached_blocks)
+    upsert_blocks(connection, &node.id, &node.attached_blocks, frozen)
 }
 
 /// Returns a message with its blocks.
@@ -42,7 +49,7 @@ pub(super) fn get(connection: &Connection, id: &str) -> StoreResult<Option<TurnN
     found.map(|node| with_blocks(connection, node)).transpose()
 }
 
-/// Returns the newest messages on the way from a branch's newest message to its root, oldest first.
+/// Returns the newest messages on the way from a branch's head to its root, oldest first.
 ///
 /// The way follows parents across the place where the branch left another one, because that is what the branch's reader
 /// has seen.
@@ -54,9 +61,8 @@ pub(super) fn recent(
 ) -> StoreResult<Vec<TurnNode>> {
     let query = format!(
         "WITH RECURSIVE way (id, depth) AS (
-             SELECT id, 1 FROM (
-                 SELECT id FROM turn_nodes WHERE conversation = ?1 AND branch = ?2 ORDER BY seq DESC LIMIT 1
-             ) WHERE ?3 > 0
+             SELECT head, 1 FROM branches
+             WHERE conversation = ?1 AND branch = ?2 AND head IS NOT NULL AND ?3 > 0
              UNION ALL
              SELECT node.parent, way.depth + 1 FROM way JOIN turn_nodes AS node ON node.id = way.id
              WHERE node.parent IS NOT NULL AND way.depth < ?3
@@ -77,35 +83,57 @@ pub(super) fn recent(
         .collect()
 }
 
-/// Returns the number of the last turn on a branch, 0 when there is none.
+/// Returns the messages whose parent this one is, in order of arrival.
+pub(super) fn children(connection: &Connection, message: &str) -> StoreResult<Vec<TurnNode>> {
+    let query = format!(
+        "SELECT {COLUMNS} FROM turn_nodes WHERE parent = ?1
+             AND conversation = (SELECT conversation FROM turn_nodes WHERE id = ?1) ORDER BY seq"
+    );
+    let nodes: Vec<TurnNode> = connection
+        .prepare_cached(&query)
+        .and_then(|mut statement| statement.query_map([message], read)?.collect())
+        .map_err(sql("read replies"))?;
+    nodes
+        .into_iter()
+        .map(|node| with_blocks(connection, node))
+        .collect()
+}
+
+/// Returns the number of the last visible turn on a branch, 0 when there is none.
 pub(super) fn last_turn(
     connection: &Connection,
     conversation: &str,
     branch: &str,
 ) -> StoreResult<u64> {
-    let last: Option<Count> = connection
-        .prepare_cached("SELECT max(turn) FROM turn_nodes WHERE conversation = ?1 AND branch = ?2")
-        .and_then(|mut statement| statement.query_row([conversation, branch], |row| row.get(0)))
-        .map_err(sql("read a conversation"))?;
-    Ok(last.map_or(0, |Count(turn)| turn))
+    let head = tree::head_of(connection, conversation, branch)?;
+    Ok(head.map_or(0, |head| head.turn))
 }
 
-/// Adds blocks to a message, replacing those of the same key.
+/// Adds blocks to a message, replacing those of the same key. Those of a final message do not change any more.
 pub(super) fn attach(
     connection: &Connection,
     message: &str,
     blocks: &[(String, String)],
 ) -> StoreResult<()> {
-    let known = connection
-        .prepare_cached("SELECT 1 FROM turn_nodes WHERE id = ?1")
-        .and_then(|mut statement| statement.exists([message]))
+    let finalised: Option<bool> = connection
+        .prepare_cached("SELECT finalised FROM turn_nodes WHERE id = ?1")
+        .and_then(|mut statement| statement.query_row([message], |row| row.get(0)).optional())
         .map_err(sql("read a message"))?;
-    if !known {
+    let Some(finalised) = finalised else {
         return Err(StoreError::NotFound {
             what: format!("message {message}"),
         });
-    }
-    upsert_blocks(connection, message, blocks)
+    };
+    upsert_blocks(connection, message, blocks, finalised)
+}
+
+/// Compares where two messages stand in the tree.
+fn same_place(known: &TurnNode, node: &TurnNode) -> bool {
+    known.conversation == node.conversation
+        && known.parent == node.parent
+        && known.branch == node.branch
+        && known.turn == node.turn
+        && known.role == node.role
 }
 
 /// Compares what a message says; when it was stored and what was attached later do not count.
@@ -168,8 +196,27 @@ fn upsert_blocks(
     connection: &Connection,
     message: &str,
     blocks: &[(String, String)],
+    frozen: bool,
 ) -> StoreResult<()> {
     for (key, text) in blocks {
+        let known: Option<String> = connection
+            .prepare_cached("SELECT text FROM turn_blocks WHERE message = ?1 AND key = ?2")
+            .and_then(|mut statement| {
+                statement
+                    .query_row([message, key], |row| row.get(0))
+                    .optional()
+            })
+            .map_err(sql("read a message's blocks"))?;
+        if known.as_ref() == Some(text) {
+            continue;
+        }
+        if frozen {
+            return Err(StoreError::Conflict {
+                what: format!("block `{key}` of message {message}"),
+                expected: "a message that may still change".to_owned(),
+                found: "a final one, whose blocks stay as they are".to_owned(),
+            });
+        }
         connection
             .prepare_cached(
                 "INSERT INTO turn_blocks (message, key, text) VALUES (?1, ?2, ?3) \
