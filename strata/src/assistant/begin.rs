@@ -17,7 +17,7 @@ use memory_core::tier::{Block, CommitToken, Explanation, TurnPlan, TurnRequest};
 use super::conversation::{self, Place};
 use super::decide::Decided;
 use super::finish::Progress;
-use super::{Assistant, Engine, call, info, plan};
+use super::{Access, Assistant, Engine, call, info, plan};
 use crate::error::{StrataError, cause_chain};
 use crate::incidents::Incident;
 use crate::layout;
@@ -140,6 +140,11 @@ impl Assistant {
             };
         injection.trace.turn = place.turn;
         injection.trace.message.clone_from(&place.message);
+        if self.access == Access::ReadWrite
+            && let Err(error) = conversation::stand_on_branch(engine.store.state(), &input).await
+        {
+            injection.fail("branch_failed", &error);
+        }
 
         let decided = self.decide(engine).await;
         let config = Arc::clone(&decided.config);

@@ -7,7 +7,7 @@
 use memory_core::env::{Clock, Ids};
 use memory_core::provenance::Origin;
 use memory_core::services::Role;
-use memory_core::store::{StateStore as _, StoreError, StoreResult, TurnNode};
+use memory_core::store::{StateStore as _, StoreError, StoreResult, TurnNode, TurnTree as _};
 use memory_core::text::block;
 use memory_core::wire::{metadata, tag};
 use memory_substrate::state::SqliteState;
@@ -84,6 +84,34 @@ pub(crate) async fn locate(
         },
         text,
     })
+}
+
+/// Makes the branch of a message the conversation's current one, which is what a tier is shown of it. A branch that does
+/// not exist yet becomes the current one with its first message.
+pub(crate) async fn stand_on_branch(state: &SqliteState, input: &TurnInput) -> StoreResult<()> {
+    let conversation = &input.conversation;
+    match state.conversation_head(conversation).await? {
+        Some(head) if head.branch != input.branch => {
+            allow_unknown(state.switch_branch(conversation, &input.branch).await)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Goes back to a message. One that is not in the tree, because its turn was not recorded, changes nothing.
+pub(crate) async fn go_back(
+    state: &SqliteState,
+    conversation: &str,
+    message: &str,
+) -> StoreResult<()> {
+    allow_unknown(state.rewind(conversation, message).await.map(drop))
+}
+
+fn allow_unknown(result: StoreResult<()>) -> StoreResult<()> {
+    match result {
+        Err(StoreError::NotFound { .. }) => Ok(()),
+        result => result,
+    }
 }
 
 /// Puts the user's message into the tree, not final yet.
@@ -476,5 +504,52 @@ mod tests {
         close(&state, &clock, &ids, &input, &place, reply("another"))
             .await
             .unwrap_err();
+    }
+
+    #[tokio::test]
+    async fn after_going_back_an_edited_message_takes_the_place_of_the_first() {
+        let root = tempfile::tempdir().unwrap();
+        let (state, clock) = state(&root);
+        let ids = CountingIds::new("m");
+        for text in ["one", "two"] {
+            let input = TurnInput::owner("c", text);
+            let place = locate(&state, &ids, &input).await.unwrap();
+            let end = TurnEnd::reply(format!("reply to {text}"));
+            close_turn(&state, &*clock, &ids, &input, &place, end)
+                .await
+                .unwrap();
+        }
+        let first_reply = state.recent_turn_nodes("c", "main", 9).await.unwrap()[1].clone();
+        go_back(&state, "c", "never told of").await.unwrap();
+        go_back(&state, "c", &first_reply.id).await.unwrap();
+        let edited = TurnInput::owner("c", "two, edited");
+        let place = locate(&state, &ids, &edited).await.unwrap();
+        assert_eq!((place.turn, place.parent), (2, Some(first_reply.id)));
+        assert_eq!(place.recent, ["one", "reply to one"]);
+    }
+
+    #[tokio::test]
+    async fn a_turn_on_another_branch_makes_it_the_current_one() {
+        let root = tempfile::tempdir().unwrap();
+        let (state, clock) = state(&root);
+        let ids = CountingIds::new("m");
+        let input = TurnInput::owner("c", "one");
+        stand_on_branch(&state, &input).await.unwrap();
+        let place = locate(&state, &ids, &input).await.unwrap();
+        open_message(&state, &*clock, &input, &place).await.unwrap();
+        state
+            .create_branch("c", "side", &place.message)
+            .await
+            .unwrap();
+        let current = || async { state.conversation_head("c").await.unwrap().unwrap().branch };
+        assert_eq!(current().await, "side");
+        stand_on_branch(&state, &input).await.unwrap();
+        assert_eq!(current().await, "main");
+        let unknown = TurnInput {
+            branch: "no such".to_owned(),
+            ..input
+        };
+        stand_on_branch(&state, &unknown).await.unwrap();
+        assert_eq!(current().await, "main");
     }
 }

@@ -3,11 +3,10 @@
 //! The host's own rows follow first, because they must be right whichever tier serves, or none; then the serving tier is
 //! told, for what it keeps beside them.
 
-use memory_core::services::Resident;
-use memory_core::store::StateStore as _;
+use memory_core::store::{ForkExtent, TurnTree as _};
 use memory_core::tier::TierEvent;
 
-use super::Assistant;
+use super::{Assistant, conversation};
 use crate::error::StrataError;
 
 /// Something that happened to a conversation.
@@ -22,14 +21,14 @@ pub enum ConversationEvent {
         /// The last message that is still visible.
         message: String,
     },
-    /// The conversation was copied.
+    /// The conversation was copied. The new one must not have any messages yet.
     Fork {
         /// The new conversation.
         conversation: String,
         /// Whether the whole history was taken along, and with it what is in context.
         full: bool,
     },
-    /// The conversation was deleted.
+    /// The conversation was deleted, and with it every row that belongs to it.
     Delete,
 }
 
@@ -45,24 +44,25 @@ impl Assistant {
         let engine = self.engine().await?;
         let state = engine.store.state();
         match &event {
-            ConversationEvent::Compaction
-            | ConversationEvent::Clean
-            | ConversationEvent::Rewind { .. }
-            | ConversationEvent::Delete => self.forget_context(engine, conversation).await?,
+            ConversationEvent::Compaction | ConversationEvent::Clean => {
+                self.forget_context(engine, conversation).await?;
+            }
+            ConversationEvent::Rewind { message } => {
+                conversation::go_back(state, conversation, message).await?;
+                self.forget_context(engine, conversation).await?;
+            }
+            ConversationEvent::Delete => {
+                let removed = state.delete_conversation(conversation).await?;
+                tracing::info!(conversation, rows = removed.total(), "conversation deleted");
+            }
             ConversationEvent::Fork {
                 conversation: copy,
                 full: true,
             } => {
-                for entry in state.resident(conversation).await? {
-                    let shown = Resident {
-                        slug: entry.slug,
-                        section: entry.section,
-                        bytes: entry.bytes,
-                    };
-                    state
-                        .record_resident(copy, &entry.message, entry.tier, vec![shown], entry.at)
-                        .await?;
-                }
+                let now = self.options.clock.now();
+                state
+                    .fork_conversation(conversation, copy, ForkExtent::Full, now)
+                    .await?;
             }
             ConversationEvent::Fork { full: false, .. } => {}
         }
