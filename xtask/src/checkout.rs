@@ -12,8 +12,8 @@ use anyhow::{Context as _, Result, bail};
 #[derive(Debug, Clone)]
 pub(crate) struct Checkout {
     root: PathBuf,
-    /// Where cargo puts what it compiles, if neither cargo nor the environment decides.
-    target: Option<PathBuf>,
+    /// The target folder and the protobuf compiler of another checkout, for a copy of it.
+    shared: Option<(PathBuf, PathBuf)>,
 }
 
 impl Checkout {
@@ -40,18 +40,24 @@ impl Checkout {
         }
         Ok(Self {
             root: root.to_path_buf(),
-            target: None,
+            shared: None,
         })
     }
 
     /// Returns this checkout with another one's target folder, so that dependencies are not compiled again.
     ///
-    /// Only for a copy that is built while the other one is not: programs have one name there.
+    /// Only for a copy that is built while the other one is not: programs have one name there. The protobuf compiler is
+    /// the same one too, because dependencies that were built with another count as changed.
     pub(crate) fn sharing_target_of(self, other: &Self) -> Self {
-        let target = std::env::var_os("CARGO_TARGET_DIR")
-            .map_or_else(|| other.root.join("target"), PathBuf::from);
+        let or = |variable: &str, default: &str| {
+            std::env::var_os(variable).map_or_else(|| other.root.join(default), PathBuf::from)
+        };
+        let shared = (
+            or("CARGO_TARGET_DIR", "target"),
+            or("PROTOC", ".tools/protoc"),
+        );
         Self {
-            target: Some(target),
+            shared: Some(shared),
             ..self
         }
     }
@@ -81,8 +87,10 @@ impl Checkout {
         let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut command = Command::new(program);
         command.current_dir(&self.root).stdin(Stdio::null());
-        if let Some(target) = &self.target {
-            command.env("CARGO_TARGET_DIR", target);
+        if let Some((target, protoc)) = &self.shared {
+            command
+                .env("CARGO_TARGET_DIR", target)
+                .env("PROTOC", protoc);
         }
         // `cargo run` describes xtask in these. Some build scripts declare them as inputs and would rebuild their crate
         // each time the outer package changes.

@@ -13,7 +13,7 @@ use anyhow::{Context as _, Result, bail};
 use crate::boundary::tiers::{REGISTRY, removable, rows, without_rows};
 use crate::checkout::{Checkout, run as run_command};
 use crate::output::say;
-use crate::steps::Steps;
+use crate::steps::{Outcome, Steps};
 use crate::{boundary, files, git, launch, plugins};
 
 /// The word for every tier that can be removed.
@@ -33,8 +33,16 @@ pub(crate) fn run(checkout: &Checkout, without: &str, edges: bool) -> Result<()>
 }
 
 /// Removes each tier alone and all together, dependency-only.
-pub(crate) fn run_all_edges(checkout: &Checkout) -> Result<()> {
-    let all = chosen(checkout, ALL)?;
+pub(crate) fn run_all_edges(checkout: &Checkout) -> Result<Outcome> {
+    let all = all_removable(checkout)?;
+    if all.is_empty() {
+        return Ok(Outcome::Skipped(
+            "there is one tier left, and that one stays",
+        ));
+    }
+    if git::tracked_files(checkout.root()).is_none() {
+        return Ok(Outcome::Skipped("git cannot list the tracked files"));
+    }
     let each = all.iter().map(String::as_str).chain([ALL]);
     for without in each {
         let tiers = chosen(checkout, without)?;
@@ -46,7 +54,7 @@ pub(crate) fn run_all_edges(checkout: &Checkout) -> Result<()> {
             tiers.join(" and ")
         ));
     }
-    Ok(())
+    Ok(Outcome::Passed)
 }
 
 /// Builds the copy and runs its tests; returns whether no step was left out.
@@ -66,13 +74,17 @@ fn build_and_test(checkout: &Checkout, copy: &Path, steps: &mut Steps) -> Result
     Ok(built)
 }
 
-/// Returns the tiers that a word of the command line means.
-fn chosen(checkout: &Checkout, without: &str) -> Result<Vec<String>> {
+/// Returns the tiers that can be removed.
+fn all_removable(checkout: &Checkout) -> Result<Vec<String>> {
     let path = checkout.root().join(REGISTRY);
     let registry =
         fs::read_to_string(&path).with_context(|| format!("cannot read `{}`", path.display()))?;
-    let all = rows(&registry);
-    let removable = removable(&all);
+    Ok(removable(&rows(&registry)).to_vec())
+}
+
+/// Returns the tiers that a word of the command line means.
+fn chosen(checkout: &Checkout, without: &str) -> Result<Vec<String>> {
+    let removable = all_removable(checkout)?;
     let chosen: Vec<String> = removable
         .iter()
         .filter(|tier| without == ALL || without == *tier)
