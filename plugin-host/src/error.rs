@@ -5,6 +5,7 @@ use std::io;
 use memory_core::abi::ErrorCode;
 use memory_core::abi::host::TierCallError;
 use memory_core::predicates::Tier;
+use memory_core::predicates::registry::RemovedTier;
 use thiserror::Error;
 
 use crate::incident::Quarantine;
@@ -12,6 +13,9 @@ use crate::incident::Quarantine;
 /// A plugin was refused. Nothing that served before has changed.
 #[derive(Debug, Error)]
 pub enum LoadError {
+    /// The tier was removed from this build. Configure another one.
+    #[error(transparent)]
+    Removed(#[from] RemovedTier),
     /// No manifest in the folder has this identifier. Build or install the plugin, or correct the configuration.
     #[error(
         "plugin `{plugin}`: there is no such plugin in `{folder}`; build or install it, or correct `[plugins]`"

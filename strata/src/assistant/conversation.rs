@@ -515,7 +515,7 @@ mod tests {
             let input = TurnInput::owner("c", text);
             let place = locate(&state, &ids, &input).await.unwrap();
             let end = TurnEnd::reply(format!("reply to {text}"));
-            close_turn(&state, &*clock, &ids, &input, &place, end)
+            close(&state, &clock, &ids, &input, &place, end)
                 .await
                 .unwrap();
         }
@@ -536,7 +536,9 @@ mod tests {
         let input = TurnInput::owner("c", "one");
         stand_on_branch(&state, &input).await.unwrap();
         let place = locate(&state, &ids, &input).await.unwrap();
-        open_message(&state, &*clock, &input, &place).await.unwrap();
+        open_message(&state, &*clock, &input, &place, "{}")
+            .await
+            .unwrap();
         state
             .create_branch("c", "side", &place.message)
             .await

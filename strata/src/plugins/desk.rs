@@ -43,7 +43,7 @@ impl TierDesk {
         }
         // The wish for a tier that was removed is the wish for none, and this is why.
         if let Err(removed) = BUILT.require(config.tier()) {
-            return Some(removed.to_string());
+            return Some(Arc::new(removed.into()));
         }
         let status = self.slot.status();
         status.problem.filter(|_| status.configured == wanted.tier)

@@ -58,7 +58,7 @@ async fn a_change_too_many_waits_and_the_status_says_so() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_tier_and_off_never_wait() {
     let folder = folder(Duration::from_hours(1));
-    folder.add_v2();
+    folder.add_other();
     let slot = folder.host().slot("ada");
     used_up(&slot).await;
     check_outcome(&slot, &wanted("probe", "3"), Outcome::Postponed).await;

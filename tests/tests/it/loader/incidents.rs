@@ -164,7 +164,7 @@ async fn a_panic_while_a_call_is_dropped_counts() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_never_returns_quarantines_its_build_and_nobody_else() {
     let folder = Folder::with_probe();
-    folder.add_v2();
+    folder.add_other();
     let host = folder.host();
     let services = services::all();
     let (slot, neighbour, other_tier) = (host.slot("ada"), host.slot("bob"), host.slot("eve"));

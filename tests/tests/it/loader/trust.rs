@@ -135,7 +135,7 @@ async fn a_key_is_trusted_for_its_plugins_only() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_build_that_is_not_trusted_any_more_does_not_come_back() {
     let folder = Folder::with_probe();
-    folder.add_v2();
+    folder.add_other();
     let slot = folder.host().slot("ada");
     let services = services::all();
     slot.ensure(&wanted("probe", "one"), &services).await;
