@@ -116,13 +116,13 @@ pub struct ItemRecord {
 /// One revision of an item, in a state that may exist.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "ItemRecord", into = "ItemRecord")]
-pub struct Item(ItemRecord);
+pub struct Item(Box<ItemRecord>);
 
 impl Item {
     /// Returns the validated item of a record.
     pub fn new(record: ItemRecord) -> Result<Self, ItemError> {
         validate::check(&record)?;
-        Ok(Self(record))
+        Ok(Self(Box::new(record)))
     }
 
     /// Returns how many independent, trusted sources state the item.
@@ -156,7 +156,7 @@ impl TryFrom<ItemRecord> for Item {
 
 impl From<Item> for ItemRecord {
     fn from(item: Item) -> Self {
-        item.0
+        *item.0
     }
 }
 

@@ -187,6 +187,10 @@ impl Link<'_> {
 }
 
 /// Returns the salted digest of a value.
+///
+/// # Panics
+///
+/// If the value has no JSON form, such as a map whose keys are no text. None of an operation's or item's parts is one.
 pub fn digest(salt: &str, value: &impl Serialize) -> String {
     let json = serde_json::to_string(value)
         .expect("plain structures with text keys always have a JSON form");
@@ -319,12 +323,11 @@ fn change(
 /// Returns an error unless the actor may make the change.
 fn permit(operation: &Operation, actor: &Actor, current: Option<&Item>) -> LedgerResult<()> {
     let reason = match (actor, &operation.change) {
-        (Actor::Owner(_), _) => None,
+        (Actor::Owner(_), _) | (Actor::Paired(_), Change::Corroborate { .. }) => None,
         (Actor::Paired(_), Change::Add(new)) if new.authority == Authority::Paired => None,
         (Actor::Paired(_), Change::Add(_)) => {
             Some("a paired person speaks with their own authority")
         }
-        (Actor::Paired(_), Change::Corroborate { .. }) => None,
         (Actor::Paired(_), _) => Some("a paired person may only add and corroborate"),
         (Actor::System(_), Change::Endorse) => Some("only the owner raises trust"),
         (Actor::System(_), Change::Correct { .. } | Change::Forget { .. })

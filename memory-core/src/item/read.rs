@@ -143,9 +143,8 @@ impl ItemQuery {
             },
         };
         let counts = match (&item.status, self.event_time()) {
-            (Status::Expired { .. }, _) => false,
+            (Status::Expired { .. }, _) | (Status::Superseded { .. }, None) => false,
             (Status::Active, None) => true,
-            (Status::Superseded { .. }, None) => false,
             (Status::Active | Status::Superseded { .. }, Some(at)) => item.valid.contains(at),
         };
         let named = self.only.is_empty() || self.only.contains(&item.id);

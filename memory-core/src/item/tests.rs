@@ -445,10 +445,10 @@ fn what_breaks_a_rule_is_neither_made_nor_read() {
             record.layer = Layer::ShortTerm { expires_at: at(0) };
         }),
         ("receipt of another text", |record| {
-            record.claim = Claim::new("other").unwrap()
+            record.claim = Claim::new("other").unwrap();
         }),
         ("receipt of a later revision", |record| {
-            record.revision = Revision::MIN
+            record.revision = Revision::MIN;
         }),
         ("receipt without a processor", |record| {
             let Processing::Processed { receipt } = &mut record.processing else {
@@ -463,7 +463,7 @@ fn what_breaks_a_rule_is_neither_made_nor_read() {
             receipt.input_revision = receipt.output_revision;
         }),
         ("receipt from before it was learnt", |record| {
-            record.learnt = at(2)
+            record.learnt = at(2);
         }),
         ("blocked without a reason", |record| {
             record.processing = Processing::Blocked {

@@ -300,7 +300,7 @@ impl Item {
     }
 
     fn next(&self) -> Result<ItemRecord, ItemError> {
-        let mut record = self.0.clone();
+        let mut record = ItemRecord::clone(self);
         record.revision = record
             .revision
             .checked_add(1)

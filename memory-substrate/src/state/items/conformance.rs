@@ -621,9 +621,9 @@ pub(super) async fn events_come_in_order_until_they_are_dealt_with(store: &dyn I
         );
         now = again.as_millis();
         token += 1;
-        let taken = store.lease_outbox(again, 1_000_000_000, 10).await.unwrap();
-        assert_eq!(taken.len(), 1);
-        assert_eq!((taken[0].event, taken[0].token), (first[1].event, token));
+        let anew = store.lease_outbox(again, 1_000_000_000, 10).await.unwrap();
+        assert_eq!(anew.len(), 1);
+        assert_eq!((anew[0].event, anew[0].token), (first[1].event, token));
     }
     let released = store
         .release_outbox(first[1].event, token, at(now))

@@ -25,12 +25,12 @@ struct Inner {
     /// Each item's revisions with the times from which they were known.
     items: BTreeMap<ItemId, Vec<(Timestamp, ItemState)>>,
     citations: BTreeMap<ItemId, BTreeSet<Citation>>,
-    outbox: Vec<Event>,
+    outbox: Vec<Waiting>,
     events: u64,
 }
 
 #[derive(Clone, Debug)]
-struct Event {
+struct Waiting {
     event: OutboxEvent,
     available_at: Timestamp,
     dead: bool,
@@ -135,7 +135,7 @@ impl Inner {
             self.citations.insert(operation.item.clone(), citations);
         }
         self.events += 1;
-        self.outbox.push(Event {
+        self.outbox.push(Waiting {
             event: OutboxEvent {
                 event: self.events,
                 item: operation.item.clone(),

@@ -100,5 +100,5 @@ fn shown(alias: &str, query: &ItemQuery) -> String {
 }
 
 fn json(texts: impl Iterator<Item = String>) -> String {
-    serde_json::Value::from_iter(texts).to_string()
+    texts.collect::<serde_json::Value>().to_string()
 }

@@ -593,9 +593,9 @@ async fn take(
 
     if step.outbox < 3 {
         let now = at(now);
-        let taken = state.lease_outbox(now, 1_000, 2).await.unwrap();
-        assert_eq!(taken, model.lease_outbox(now, 1_000, 2).await.unwrap());
-        for event in taken {
+        let leased = state.lease_outbox(now, 1_000, 2).await.unwrap();
+        assert_eq!(leased, model.lease_outbox(now, 1_000, 2).await.unwrap());
+        for event in leased {
             let token = event.token - u64::from(step.outbox == 2 && event.token > 1);
             if step.outbox == 0 {
                 let results = (

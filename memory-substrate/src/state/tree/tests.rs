@@ -514,7 +514,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn pick<'a>(from: &'a [String], index: &prop::sample::Index) -> Option<&'a String> {
+fn pick(from: &[String], index: prop::sample::Index) -> Option<&String> {
     (!from.is_empty()).then(|| index.get(from))
 }
 
@@ -529,7 +529,7 @@ async fn take(state: &SqliteState, model: &mut Model, step: Step, number: usize)
             let (conversation, branch) = (CONVERSATIONS[conversation], BRANCHES[branch]);
             let place = (conversation.to_owned(), branch.to_owned());
             let parent = match &after {
-                Some(index) => pick(&model.of(conversation), index).cloned(),
+                Some(index) => pick(&model.of(conversation), *index).cloned(),
                 None => model.heads.get(&place).cloned().flatten(),
             };
             let turn = parent
@@ -547,7 +547,7 @@ async fn take(state: &SqliteState, model: &mut Model, step: Step, number: usize)
             model.nodes.insert(node.id.clone(), node);
         }
         Step::Finalise(index) => {
-            let Some(id) = pick(&any, &index) else { return };
+            let Some(id) = pick(&any, index) else { return };
             let mut node = model.nodes[id].clone();
             node.finalised = true;
             state.put_turn_node(node.clone()).await.unwrap();
@@ -559,7 +559,7 @@ async fn take(state: &SqliteState, model: &mut Model, step: Step, number: usize)
             model.nodes.insert(id.clone(), node);
         }
         Step::Show(index) => {
-            let Some(id) = pick(&any, &index) else { return };
+            let Some(id) = pick(&any, index) else { return };
             let conversation = model.nodes[id].conversation.clone();
             show(state, &conversation, id, "kiwi").await;
             let row = (conversation, id.clone());
@@ -573,7 +573,7 @@ async fn take(state: &SqliteState, model: &mut Model, step: Step, number: usize)
             after,
         } => {
             let (conversation, branch) = (CONVERSATIONS[conversation], BRANCHES[branch]);
-            let Some(after) = pick(&any, &after) else {
+            let Some(after) = pick(&any, after) else {
                 return;
             };
             let result = state.create_branch(conversation, branch, after).await;
@@ -604,7 +604,7 @@ async fn take(state: &SqliteState, model: &mut Model, step: Step, number: usize)
         }
         Step::Rewind { conversation, to } => {
             let conversation = CONVERSATIONS[conversation];
-            let Some(to) = pick(&any, &to) else { return };
+            let Some(to) = pick(&any, to) else { return };
             let way = model.way(conversation);
             let result = state.rewind(conversation, to).await;
             let place = way.iter().position(|id| id == to);
@@ -618,7 +618,7 @@ async fn take(state: &SqliteState, model: &mut Model, step: Step, number: usize)
             }
         }
         Step::Fork { from, to, until } => {
-            fork(state, model, CONVERSATIONS[from], CONVERSATIONS[to], until).await
+            fork(state, model, CONVERSATIONS[from], CONVERSATIONS[to], until).await;
         }
         Step::Delete { conversation } => {
             let conversation = CONVERSATIONS[conversation];
@@ -649,7 +649,7 @@ async fn fork(
     until: Option<prop::sample::Index>,
 ) {
     let mut way = model.way(from);
-    let until = until.and_then(|index| pick(&way, &index).cloned());
+    let until = until.and_then(|index| pick(&way, index).cloned());
     if let Some(last) = &until {
         let kept = way.iter().position(|id| id == last).unwrap();
         way.truncate(kept + 1);
