@@ -1,6 +1,6 @@
 //! Finds, verifies, loads, swaps and contains the plugins that tiers come as.
 //!
-//! A tier is a library with every right the host has, so nothing of it runs before its hash is on the operator's list, and
+//! A tier is a library with every right the host has, so nothing of it runs before its hash or its signer is on the operator's list, and
 //! it is loaded from a private copy that nobody can change underneath. It is never unloaded: a swap is a new instance
 //! beside the old one, a switch of one pointer, and a drain. Whatever a plugin does, short of corrupting memory, costs a
 //! turn its memory and nothing else: a panic, a hang or nonsense is an error with a code.
@@ -10,7 +10,8 @@
 //!
 //! # Limitations
 //!
-//! A plugin that overflows its stack, aborts or corrupts memory ends the process; plugins are for code one trusts.
+//! A call that blocks its thread costs the thread; each build has two, and is not used again once it has lost one. A
+//! plugin that overflows its stack, aborts or corrupts memory ends the process; plugins are for code one trusts.
 //! Only Linux has been tried.
 
 mod allow;
@@ -22,6 +23,7 @@ mod files;
 mod host;
 mod incident;
 mod library;
+mod limits;
 mod loader;
 mod log;
 mod method;
@@ -43,8 +45,9 @@ pub use self::build::Build;
 pub use self::call::{TurnControl, new_call};
 pub use self::drain::Drained;
 pub use self::error::{HostError, LoadError, SlotError};
-pub use self::host::{BuildIncidents, HostOptions, Limits, PluginHost, Verified};
+pub use self::host::{BuildIncidents, PluginHost, Verified};
 pub use self::incident::{Incident, IncidentKind, Quarantine};
+pub use self::limits::{HostOptions, Limits};
 pub use self::loader::{LoadTimings, sha256_hex};
 pub use self::metrics::{Bucket, BuildMetrics, ChangeMetrics, MethodMetrics, Metrics, SlotMetrics};
 pub use self::pinned::PinnedTurn;
