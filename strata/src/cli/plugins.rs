@@ -107,7 +107,7 @@ fn report(
     for plugin in plugins {
         let state = match &plugin.state {
             PluginState::Trusted => match &plugin.trust {
-                Some(Trust::Key { id, .. }) => style.green(&format!("trusted by key `{id}`")),
+                Some(Trust::Key { id, .. }) => style.green(format!("trusted by key `{id}`")),
                 Some(Trust::Hash) | None => style.green("trusted by checksum"),
             },
             PluginState::NotTrusted { reason } => {

@@ -30,7 +30,7 @@ pub async fn run() -> Result<Vec<Figure>> {
     let store = host.assistant.store().await?;
     for row in BUILT.rows() {
         let tier = row.tier;
-        let bench = Bench::new(&host, &store, row);
+        let bench = Bench::new(&host, store, row);
         let bytes = std::fs::metadata(bench.library())
             .with_context(|| format!("no `{}`", bench.library().display()))?
             .len();
@@ -44,7 +44,7 @@ pub async fn run() -> Result<Vec<Figure>> {
     }
     // The newest tier stands for all.
     if let Some(row) = BUILT.rows().last() {
-        let bench = Bench::new(&host, &store, row);
+        let bench = Bench::new(&host, store, row);
         figures.extend(swap::measure(&bench).await?);
         figures.extend(memory::measure(&bench).await?);
     }

@@ -278,10 +278,10 @@ async fn a_create_that_does_not_end_is_not_begun_again_and_again() {
     });
     let slot = host.slot("ada");
     let services = services::all();
-    let slow = wanted_with(r#"{"create_ms":3000}"#);
+    let late = wanted_with(r#"{"create_ms":3000}"#);
     // The first attempt may be late for the loading itself, on a machine that has other things to do.
     slot.ensure(&wanted("probe", "good"), &services).await;
-    slot.ensure(&slow, &services).await;
+    slot.ensure(&late, &services).await;
     assert_eq!(
         slot.status().problem.expect("it is told").to_string(),
         "plugin `probe`: create did not finish within 100 ms"
@@ -293,7 +293,7 @@ async fn a_create_that_does_not_end_is_not_begun_again_and_again() {
     );
     let calls = || host.metrics().builds[0].methods["create"].calls;
     let before = calls();
-    while slot.ensure(&slow, &services).await.outcome == Outcome::Unchanged {}
+    while slot.ensure(&late, &services).await.outcome == Outcome::Unchanged {}
     assert_eq!(
         slot.status().problem.expect("it is told").to_string(),
         "plugin `probe`: this build blocked its thread in `create` and is quarantined; install another build"
