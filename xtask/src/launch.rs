@@ -1,8 +1,8 @@
-//! The verbs that prepare a checkout and then start one of its programs: `demo`, `test`, `bench`, `eval`.
+//! The verbs that prepare a checkout and then start one of its programs: `demo`, `test`, `bench`, `eval`, `conform`.
 
 use std::process::Command;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 
 use crate::checkout::{Checkout, run};
 use crate::plugins;
@@ -40,6 +40,24 @@ pub(crate) fn measure(checkout: &Checkout, program: &str, args: &[String]) -> Re
     run(with_plugins(checkout, &mut command))
 }
 
+/// Checks one built plugin against the contract of tiers. It is the caller's library, so nothing is built first but the
+/// program itself.
+pub(crate) fn conform(checkout: &Checkout, args: &[String]) -> Result<()> {
+    let here = std::env::current_dir().context("the current folder is gone")?;
+    let mut command = checkout.cargo();
+    command.args(["run", "-q", "-p", "tests", "--bin", "conform", "--"]);
+    // The program runs in the root of the checkout, the caller may stand elsewhere.
+    command.args(args.iter().map(|argument| {
+        let path = here.join(argument);
+        if path.is_file() {
+            path.into_os_string()
+        } else {
+            argument.into()
+        }
+    }));
+    run(&mut command)
+}
+
 /// Runs the tests, the same way for `test` and for `ci`.
 ///
 /// The members that make the product come first, then this crate by itself: in one run, its dependencies would turn on
@@ -51,7 +69,12 @@ pub(crate) fn run_tests(checkout: &Checkout, args: &[String]) -> Result<()> {
     }
     let mut own = vec!["-p".to_owned(), env!("CARGO_PKG_NAME").to_owned()];
     own.extend_from_slice(args);
-    run(&mut test_command(checkout, &own))
+    run(&mut test_command(checkout, &own))?;
+    // The template stands outside of the workspace, so that what a third party copies is what is tested.
+    let manifest = checkout.root().join(plugins::TEMPLATE).join("Cargo.toml");
+    let mut template = vec!["--manifest-path".to_owned(), manifest.display().to_string()];
+    template.extend_from_slice(args);
+    run(&mut test_command(checkout, &template))
 }
 
 fn test_command(checkout: &Checkout, args: &[String]) -> Command {

@@ -31,6 +31,8 @@ usage: cargo xtask <verb> [options]
   demo [ARGS]                               play the demonstration
   test [ARGS]                               run the tests (arguments as for `cargo test`)
   build-plugins [--test-plugins]            build the tiers into target/plugins
+  build-plugins --path DIR                  build one tier from another folder, such as examples/tier-template
+  conform LIBRARY [--config JSON] [--json]  check a built tier against the contract
   boundary-check [--artifacts]              check who uses whom, and the built plugins
                  --without TIER|both        remove tiers from a copy, and build and test what remains
                            [--edges]        only the checks that compile nothing, as in `ci`
@@ -84,7 +86,12 @@ fn dispatch(
             },
             Err(error) => return Ok(Err(Usage(error.to_string()))),
         },
-        "build-plugins" | "tidy" | "unused" | "ci" => {
+        "conform" => launch::conform(checkout, args)?,
+        "build-plugins" => match plugins::Options::parse(args) {
+            Ok(options) => plugins::run(checkout, &options)?,
+            Err(error) => return Ok(Err(Usage(error.to_string()))),
+        },
+        "tidy" | "unused" | "ci" => {
             return flagged(checkout, verb, args);
         }
         "" => return Ok(Err(Usage("a verb is missing".to_owned()))),
@@ -100,7 +107,6 @@ fn flagged(
     args: &[String],
 ) -> Result<std::result::Result<(), Usage>> {
     let known = match verb {
-        "build-plugins" => "--test-plugins",
         "tidy" => "--bless",
         _ => "",
     };
@@ -109,7 +115,6 @@ fn flagged(
     }
     let flag = !args.is_empty();
     match verb {
-        "build-plugins" => plugins::build(checkout, flag)?,
         "tidy" => tidy::run(checkout, flag)?,
         "unused" => unused::run(checkout)?,
         "ci" => ci::run_all(checkout)?,

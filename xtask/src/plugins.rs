@@ -22,6 +22,90 @@ mod variants;
 
 pub(crate) use sidecar::{Sidecar, find as find_sidecars};
 
+/// What `build-plugins` is asked for.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Options {
+    /// Whether the plugins that only tests load are built too.
+    test_plugins: bool,
+    /// A crate outside of the workspace that is built instead of the tiers.
+    path: Option<PathBuf>,
+}
+
+impl Options {
+    /// Reads the arguments of the verb.
+    pub(crate) fn parse(args: &[String]) -> Result<Self> {
+        let mut options = Self::default();
+        let mut rest = args.iter();
+        while let Some(argument) = rest.next() {
+            match argument.as_str() {
+                "--test-plugins" => options.test_plugins = true,
+                "--path" => {
+                    let folder = rest
+                        .next()
+                        .context("`--path` needs the folder of a crate")?;
+                    options.path = Some(PathBuf::from(folder));
+                }
+                other => bail!("`build-plugins` does not know `{other}`"),
+            }
+        }
+        if options.test_plugins && options.path.is_some() {
+            bail!("`--path` and `--test-plugins` exclude each other");
+        }
+        Ok(options)
+    }
+}
+
+/// Builds what the options ask for.
+pub(crate) fn run(checkout: &Checkout, options: &Options) -> Result<()> {
+    match &options.path {
+        Some(folder) => build_path(checkout, folder),
+        None => build(checkout, options.test_plugins),
+    }
+}
+
+/// Builds one crate from anywhere into the plugin folder. It stays there until its folder is gone.
+fn build_path(checkout: &Checkout, folder: &Path) -> Result<()> {
+    let _lock = files::lock(&checkout.root().join("target").join("plugins.lock"))?;
+    let manifest = folder.join("Cargo.toml");
+    let manifest = fs::canonicalize(&manifest)
+        .with_context(|| format!("there is no crate at `{}`", folder.display()))?;
+    let name = package_name(&manifest)?;
+    let metadata = shallow_metadata(checkout, &checkout.root().join("Cargo.toml"))?;
+    if tiers(&metadata).any(|tier| tier.name.as_str() == name) {
+        bail!("`{name}` is the name of a tier of this checkout; give the crate another one");
+    }
+    let installed = build_standalone(checkout, &manifest, &[], &checkout.plugins())?;
+    let list = elsewhere_file(checkout);
+    let mut known = elsewhere(checkout)?;
+    known.insert(manifest);
+    let lines: String = known
+        .iter()
+        .map(|manifest| format!("{}\n", manifest.display()))
+        .collect();
+    files::write_atomic(&list, lines.as_bytes())?;
+    write_allow_file(checkout)?;
+    say(format_args!("{}", installed.display()));
+    Ok(())
+}
+
+fn elsewhere_file(checkout: &Checkout) -> PathBuf {
+    checkout.root().join("target").join("plugins.elsewhere")
+}
+
+/// Returns the manifests of crates that were built by `--path` and are still there.
+fn elsewhere(checkout: &Checkout) -> Result<BTreeSet<PathBuf>> {
+    let list = elsewhere_file(checkout);
+    let text = match fs::read_to_string(&list) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+        Err(error) => {
+            return Err(error).with_context(|| format!("cannot read `{}`", list.display()));
+        }
+    };
+    let manifests = text.lines().map(PathBuf::from);
+    Ok(manifests.filter(|manifest| manifest.is_file()).collect())
+}
+
 /// Builds every tier, and the plugins that only tests load if `test_plugins` is set.
 pub(crate) fn build(checkout: &Checkout, test_plugins: bool) -> Result<()> {
     let _lock = files::lock(&checkout.root().join("target").join("plugins.lock"))?;
@@ -55,6 +139,9 @@ pub(crate) fn build(checkout: &Checkout, test_plugins: bool) -> Result<()> {
         install(&folder, tier, &built, &abi)?;
     }
 
+    for manifest in elsewhere(checkout)? {
+        known.insert(folder.join(sidecar::file_name(&package_name(&manifest)?)));
+    }
     for manifest in test_plugin_manifests(checkout)? {
         known.insert(test_folder.join(sidecar::file_name(&package_name(&manifest)?)));
         if test_plugins {
@@ -98,6 +185,9 @@ fn tiers(metadata: &Metadata) -> impl Iterator<Item = &Package> {
         .filter(|package| package.name.starts_with("tier-"))
 }
 
+/// The tier that third parties start from; it is built with the test plugins, so that it stays good.
+pub(crate) const TEMPLATE: &str = "examples/tier-template";
+
 /// Returns the manifests of the plugins that only tests load.
 fn test_plugin_manifests(checkout: &Checkout) -> Result<Vec<PathBuf>> {
     let folder = checkout.root().join("tests").join("plugins");
@@ -110,34 +200,44 @@ fn test_plugin_manifests(checkout: &Checkout) -> Result<Vec<PathBuf>> {
     };
     let mut manifests = Vec::new();
     for entry in entries {
-        let manifest = entry
-            .with_context(|| format!("cannot list `{}`", folder.display()))?
-            .path()
-            .join("Cargo.toml");
-        if manifest.is_file() {
-            manifests.push(manifest);
-        }
+        let entry = entry.with_context(|| format!("cannot list `{}`", folder.display()))?;
+        manifests.push(entry.path().join("Cargo.toml"));
     }
+    manifests.push(checkout.root().join(TEMPLATE).join("Cargo.toml"));
+    manifests.retain(|manifest| manifest.is_file());
     manifests.sort();
     Ok(manifests)
 }
 
 /// Builds one standalone test plugin with the versions that the workspace has locked.
 fn build_test_plugin(checkout: &Checkout, manifest: &Path, features: &[String]) -> Result<()> {
+    build_standalone(checkout, manifest, features, &checkout.test_plugins()).map(drop)
+}
+
+/// Builds one crate that is no member, installs it in a folder and returns its library there.
+fn build_standalone(
+    checkout: &Checkout,
+    manifest: &Path,
+    features: &[String],
+    folder: &Path,
+) -> Result<PathBuf> {
     let lock = manifest.with_file_name("Cargo.lock");
-    seed_lock(&checkout.root().join("Cargo.lock"), &lock)?;
+    // A lock file in a folder of somebody else is theirs once it is there.
+    if manifest.starts_with(checkout.root()) || !lock.exists() {
+        seed_lock(&checkout.root().join("Cargo.lock"), &lock)?;
+    }
     let metadata = shallow_metadata(checkout, manifest)?;
     let package = metadata.packages.first();
     let package =
         package.with_context(|| format!("`{}` describes no package", manifest.display()))?;
-    note(format_args!("plugins: building {} for tests", package.name));
+    note(format_args!("plugins: building {}", package.name));
     let mut arguments = vec!["--manifest-path".to_owned(), manifest.display().to_string()];
     if !features.is_empty() {
         arguments.extend(["--features".to_owned(), features.join(",")]);
     }
     let built = cargo_build(checkout, &arguments)?;
     let abi = locked_version(&lock, "memory-core")?;
-    install(&checkout.test_plugins(), package, &built, &abi)
+    install(folder, package, &built, &abi)
 }
 
 /// Builds the host program of a variant and puts it into its place.
@@ -301,8 +401,8 @@ fn artifacts(checkout: &Checkout, kind: &str, arguments: &[String]) -> Result<Ve
     Ok(built)
 }
 
-/// Copies a built library into the plugin folder and writes its manifest beside it.
-fn install(folder: &Path, package: &Package, built: &[Built], abi: &str) -> Result<()> {
+/// Copies a built library into a plugin folder, writes its manifest beside it, and returns its path there.
+fn install(folder: &Path, package: &Package, built: &[Built], abi: &str) -> Result<PathBuf> {
     let found = built
         .iter()
         .find(|candidate| candidate.package == package.manifest_path.as_str());
@@ -320,7 +420,8 @@ fn install(folder: &Path, package: &Package, built: &[Built], abi: &str) -> Resu
         .into_owned();
     let sidecar = Sidecar::new(&package.name, &package.metadata, file, &bytes, abi)?;
 
-    let changed = files::write_atomic(&folder.join(&sidecar.file), &bytes)?;
+    let installed = folder.join(&sidecar.file);
+    let changed = files::write_atomic(&installed, &bytes)?;
     files::write_atomic(
         &folder.join(sidecar.file_name()),
         sidecar.render().as_bytes(),
@@ -333,7 +434,7 @@ fn install(folder: &Path, package: &Package, built: &[Built], abi: &str) -> Resu
         sidecar.file,
         if changed { "" } else { "  (unchanged)" }
     ));
-    Ok(())
+    Ok(installed)
 }
 
 /// Removes what belongs to crates that are gone, so that a deleted tier cannot be loaded any more.
@@ -384,8 +485,9 @@ fn write_allow_file(checkout: &Checkout) -> Result<()> {
 mod tests {
     use std::collections::BTreeSet;
     use std::fs;
+    use std::path::Path;
 
-    use super::{locked_version, prune, seed_lock};
+    use super::{Options, elsewhere, elsewhere_file, locked_version, prune, seed_lock};
     use crate::checkout::Checkout;
 
     #[test]
@@ -415,6 +517,43 @@ mod tests {
                 plugins.join("libtier-b.so"),
                 plugins.join("tier-b.plugin.toml")
             ]
+        );
+    }
+
+    #[test]
+    fn arguments_are_read() {
+        let parse = |args: &[&str]| {
+            let args: Vec<String> = args.iter().map(|&text| text.to_owned()).collect();
+            Options::parse(&args)
+        };
+        assert_eq!(parse(&[]).expect("fine"), Options::default());
+        assert!(parse(&["--test-plugins"]).expect("fine").test_plugins);
+        let path = parse(&["--path", "mine"]).expect("fine").path;
+        assert_eq!(path.as_deref(), Some(Path::new("mine")));
+        for wrong in [
+            &["--path"][..],
+            &["--frob"],
+            &["--path", "x", "--test-plugins"],
+        ] {
+            assert!(parse(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn a_crate_from_elsewhere_is_known_while_it_is_there() {
+        let folder = tempfile::tempdir().expect("a temporary folder can be made");
+        fs::write(folder.path().join("Cargo.toml"), "").expect("write");
+        let checkout = Checkout::at(folder.path()).expect("a checkout");
+        assert!(elsewhere(&checkout).expect("no list").is_empty());
+        let mine = folder.path().join("mine.toml");
+        fs::create_dir_all(folder.path().join("target")).expect("write");
+        let text = format!("{}\n/nowhere/Cargo.toml\n", mine.display());
+        fs::write(elsewhere_file(&checkout), text).expect("write");
+        assert!(elsewhere(&checkout).expect("a list").is_empty());
+        fs::write(&mine, "").expect("write");
+        assert_eq!(
+            elsewhere(&checkout).expect("a list"),
+            BTreeSet::from([mine])
         );
     }
 
