@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod render;
+mod settings;
 mod tier;
 
 pub use tier::KnowledgeBaseTier;

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
-use memory_core::config::TierConfig;
 use memory_core::predicates::Tier;
 use memory_core::services::{
     Call, Capability, Log, LogKind, LogRow, Pkb, PkbHit, Residency, Resident, ServiceError,
@@ -22,6 +21,7 @@ use memory_core::wire;
 use serde_json::json;
 
 use crate::render;
+use crate::settings;
 
 /// Most chunks a message brings.
 const CHUNK_CAP: usize = 3;
@@ -71,10 +71,7 @@ impl MemoryTier for KnowledgeBaseTier {
         let missing = |capability: Capability| ServiceError::NotOffered {
             capability: capability.name().to_owned(),
         };
-        let parsed: Result<TierConfig, _> = serde_json::from_str(config);
-        parsed.map_err(|error| TierError::BadConfig {
-            reason: error.to_string(),
-        })?;
+        settings::check(config)?;
         Ok(Self {
             pkb: services.pkb.ok_or_else(|| missing(Capability::Pkb))?,
             residency: services
@@ -88,12 +85,11 @@ impl MemoryTier for KnowledgeBaseTier {
     }
 
     async fn begin_turn(&self, call: &Call, request: TurnRequest) -> Result<TurnPlan, TierError> {
-        let (parts, hits) = self.candidates(call, &request).await?;
-        let resident = self.resident(call, &request).await?;
-        let pool_size = u32::try_from(parts.len() + hits.len()).unwrap_or(u32::MAX);
+        let parts = self.candidates(call, &request).await?;
+        let resident = self.resident(call, &request, &parts).await?;
+        let pool_size = u32::try_from(parts.len()).unwrap_or(u32::MAX);
         let (already, fresh): (Vec<Part>, Vec<Part>) = parts
             .into_iter()
-            .chain(hits)
             .partition(|part| resident.contains(&part.id));
         self.turns.fetch_add(1, Ordering::Relaxed);
 
@@ -161,9 +157,10 @@ impl MemoryTier for KnowledgeBaseTier {
             .collect::<Vec<_>>();
         let sections = resident.len() as u64;
         self.residency.record(call, message, resident).await?;
-        // Only now: a commit that failed before this line can be repeated.
-        self.waiting.take(&token);
-        self.committed.fetch_add(sections, Ordering::Relaxed);
+        // Only now: a commit that failed before this line can be repeated. Of two at once only one counts.
+        if self.waiting.take(&token).is_some() {
+            self.committed.fetch_add(sections, Ordering::Relaxed);
+        }
         if let Some(log) = &self.log {
             log.append(call, rows).await?;
         }
@@ -188,11 +185,10 @@ impl MemoryTier for KnowledgeBaseTier {
     }
 
     async fn explain(&self, call: &Call, request: TurnRequest) -> Result<Explanation, TierError> {
-        let (parts, hits) = self.candidates(call, &request).await?;
-        let resident = self.resident(call, &request).await?;
+        let parts = self.candidates(call, &request).await?;
+        let resident = self.resident(call, &request, &parts).await?;
         let candidates = parts
             .into_iter()
-            .chain(hits)
             .map(|part| ExplainedCandidate {
                 slug: part.id.slug.clone(),
                 lanes: vec![(part.lane.to_owned(), part.score)],
@@ -230,12 +226,8 @@ impl MemoryTier for KnowledgeBaseTier {
 }
 
 impl KnowledgeBaseTier {
-    /// Returns the files that are always shown, then the best chunks of the others, best first.
-    async fn candidates(
-        &self,
-        call: &Call,
-        request: &TurnRequest,
-    ) -> Result<(Vec<Part>, Vec<Part>), TierError> {
+    /// Returns the files that are always shown, then the best chunks of the others, best first, each once.
+    async fn candidates(&self, call: &Call, request: &TurnRequest) -> Result<Vec<Part>, TierError> {
         let always = self.pkb.always_shown(call).await?;
         let hits = if request.user_message.trim().is_empty() {
             Vec::new()
@@ -246,6 +238,8 @@ impl KnowledgeBaseTier {
         };
         let found = hits
             .iter()
+            // A score that is no number says nothing, and could not be told to anybody.
+            .filter(|hit| hit.fused.is_finite())
             .filter(|hit| always.iter().all(|file| file.path != hit.path))
             .take(CHUNK_CAP)
             .map(|hit| Part {
@@ -253,32 +247,41 @@ impl KnowledgeBaseTier {
                 lane: lane(hit),
                 score: hit.fused,
                 text: render::part(&hit.path, &hit.text),
-            })
-            .collect();
-        let always = always
-            .iter()
-            .map(|file| Part {
-                id: chunk_id(&file.path, 0),
-                lane: "always",
-                score: 1.0,
-                text: render::part(&file.path, &file.text),
-            })
-            .collect();
-        Ok((always, found))
+            });
+        let always = always.iter().map(|file| Part {
+            id: chunk_id(&file.path, 0),
+            lane: "always",
+            score: 1.0,
+            text: render::part(&file.path, &file.text),
+        });
+        let mut seen = HashSet::new();
+        Ok(always
+            .chain(found)
+            .filter(|part| seen.insert(part.id.clone()))
+            .collect())
     }
 
+    /// Returns which parts are in context. What was shown as a whole, by whichever tier, covers its chunks.
     async fn resident(
         &self,
         call: &Call,
         request: &TurnRequest,
+        parts: &[Part],
     ) -> Result<HashSet<SectionId>, TierError> {
         if request.context_lost {
             return Ok(HashSet::new());
         }
         let active = self.residency.active(call).await?;
-        Ok(active
-            .into_iter()
-            .filter_map(|entry| entry.section)
+        let is_resident = |id: &SectionId| {
+            active.iter().any(|entry| match &entry.section {
+                Some(section) => section == id,
+                None => entry.slug == id.slug,
+            })
+        };
+        Ok(parts
+            .iter()
+            .map(|part| part.id.clone())
+            .filter(is_resident)
             .collect())
     }
 }

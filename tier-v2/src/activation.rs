@@ -6,7 +6,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use memory_core::services::{Call, Dense, Lexical, LexicalQuery, ServiceError, ServiceResult};
+use memory_core::services::{
+    Call, Dense, Lexical, LexicalQuery, SectionHit, ServiceError, ServiceResult,
+};
 use memory_core::text::slug::Slug;
 
 use crate::settings::{self, HEAD_WEIGHT, SEARCH_LIMIT, Settings};
@@ -52,7 +54,15 @@ impl Searches {
         };
         let mut scored = Vec::with_capacity(texts.len());
         for (text, vector) in texts.into_iter().zip(vectors) {
-            scored.push(self.similarity(settings, call, text, vector).await?);
+            let near = match self.nearest(call, vector).await {
+                Ok(near) => near,
+                Err(ServiceError::Cancelled) => return Err(ServiceError::Cancelled),
+                Err(error) => {
+                    result.dense_missing.get_or_insert(error.to_string());
+                    Vec::new()
+                }
+            };
+            scored.push(self.similarity(settings, call, text, near).await?);
         }
         let mut scored = scored.into_iter();
         result.user = scored.next().unwrap_or_default();
@@ -79,12 +89,24 @@ impl Searches {
         Ok(vectors)
     }
 
+    /// Returns what is near to a text by meaning; a text without a vector is near to nothing.
+    async fn nearest(
+        &self,
+        call: &Call,
+        vector: Option<Vec<f32>>,
+    ) -> ServiceResult<Vec<SectionHit>> {
+        match (&self.dense, vector) {
+            (Some(dense), Some(vector)) => dense.search(call, vector, SEARCH_LIMIT).await,
+            _ => Ok(Vec::new()),
+        }
+    }
+
     async fn similarity(
         &self,
         settings: &Settings,
         call: &Call,
         text: &str,
-        vector: Option<Vec<f32>>,
+        near: Vec<SectionHit>,
     ) -> ServiceResult<Similarity> {
         if text.trim().is_empty() {
             return Ok(Similarity::new());
@@ -107,11 +129,9 @@ impl Searches {
                 *half = half.max(f64::from(hit.score / best));
             }
         }
-        if let (Some(dense), Some(vector)) = (&self.dense, vector) {
-            for hit in dense.search(call, vector, SEARCH_LIMIT).await? {
-                let half = &mut halves.entry(hit.id.slug).or_default().0;
-                *half = half.max(f64::from(hit.score.max(0.0)));
-            }
+        for hit in near {
+            let half = &mut halves.entry(hit.id.slug).or_default().0;
+            *half = half.max(f64::from(hit.score.max(0.0)));
         }
         let (dense_weight, sparse_weight) = (
             settings.substrate.dense_weight,

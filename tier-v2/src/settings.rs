@@ -1,7 +1,8 @@
 //! The settings of tier v2, with the numbers that are not settings.
 
-use memory_core::config::{SubstrateTuning, TierConfig, V2Config};
+use memory_core::config::{SubstrateTuning, V2Config};
 use memory_core::tier::TierError;
+use serde_json::Value;
 
 /// Most hits asked of each search; enough that every page with a claim is among the candidates.
 pub(crate) const SEARCH_LIMIT: u32 = 200;
@@ -22,18 +23,27 @@ pub(crate) struct Settings {
 impl Settings {
     /// Reads the settings from the JSON that the host resolved.
     pub(crate) fn parse(config: &str) -> Result<Self, TierError> {
-        let bad = |reason: String| TierError::BadConfig { reason };
-        let config: TierConfig =
-            serde_json::from_str(config).map_err(|error| bad(error.to_string()))?;
+        let settings: Value =
+            serde_json::from_str(config).map_err(|error| TierError::BadConfig {
+                reason: format!("the settings are not JSON: {error}"),
+            })?;
         Ok(Self {
-            v2: config
-                .v2
-                .ok_or_else(|| bad("the settings of tier v2 are missing".to_owned()))?,
-            substrate: config
-                .substrate
-                .ok_or_else(|| bad("the substrate's settings are missing".to_owned()))?,
+            v2: key(&settings, "v2", serde_json::from_value)?,
+            substrate: key(&settings, "substrate", serde_json::from_value)?,
         })
     }
+}
+
+/// Reads one key of the settings and names it when it is bad. A missing key reads as null, which no setting is.
+fn key<T>(
+    settings: &Value,
+    name: &str,
+    read: fn(Value) -> serde_json::Result<T>,
+) -> Result<T, TierError> {
+    let value = settings.get(name).cloned().unwrap_or_default();
+    read(value).map_err(|error| TierError::BadConfig {
+        reason: format!("key `{name}`: {error}"),
+    })
 }
 
 /// Returns a value in the single precision that crosses the border.
@@ -43,4 +53,25 @@ impl Settings {
 )]
 pub(crate) const fn single(value: f64) -> f32 {
     value as f32
+}
+
+#[cfg(test)]
+mod tests {
+    use memory_core::config::Config;
+    use memory_core::predicates::Tier;
+
+    use super::*;
+
+    #[test]
+    fn a_complaint_names_the_key() {
+        let mut settings = Config::default().tier_config_json(Tier::V2);
+        Settings::parse(&settings.to_string()).expect("the defaults are good");
+        settings["substrate"] = Value::Null;
+        let complaint = Settings::parse(&settings.to_string()).expect_err("a bad key");
+        assert!(
+            complaint.to_string().contains("key `substrate`"),
+            "{complaint}"
+        );
+        assert!(Settings::parse("{").is_err());
+    }
 }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use memory_core::predicates::Tier;
+use memory_core::provenance::Trust;
 use memory_core::services::{
     Call, Capability, Kv, KvScope, Log, LogKind, LogRow, Pages, Residency, Resident, Sections,
     ServiceError, Services,
@@ -21,7 +22,7 @@ use memory_core::wire;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::activation::{self, Searches, Similarity};
+use crate::activation::{self, Searches, Similarities, Similarity};
 use crate::render;
 use crate::settings::{self, CHARACTER_CAP, Settings};
 use crate::spread::{self, Links};
@@ -204,9 +205,10 @@ impl MemoryTier for ActivationTier {
             .collect::<Vec<_>>();
         let sections = resident.len() as u64;
         self.residency.record(call, message, resident).await?;
-        // Only now: a commit that failed before this line can be repeated.
-        self.waiting.take(&token);
-        self.committed.fetch_add(sections, Ordering::Relaxed);
+        // Only now: a commit that failed before this line can be repeated. Of two at once only one counts.
+        if self.waiting.take(&token).is_some() {
+            self.committed.fetch_add(sections, Ordering::Relaxed);
+        }
         if let Some(log) = &self.log {
             log.append(call, vec![pending.log]).await?;
         }
@@ -222,9 +224,13 @@ impl MemoryTier for ActivationTier {
         match event {
             // What was shown is gone from context; what was active stays active.
             TierEvent::Compaction | TierEvent::Clean => self.residency.clear(call).await?,
+            TierEvent::Delete => {
+                self.kv
+                    .put(call, KvScope::Conversation, ACTIVATION_KEY.to_owned(), None)
+                    .await?;
+            }
             TierEvent::Rewind { .. }
             | TierEvent::Fork { .. }
-            | TierEvent::Delete
             | TierEvent::ClearAll
             | TierEvent::MemoryOff => {}
         }
@@ -235,6 +241,16 @@ impl MemoryTier for ActivationTier {
         let activated = self.activate(call, &request).await?;
         let resident = self.resident(call, &request).await?;
         let top_k = self.settings.v2.top_k as usize;
+        let fresh: Vec<(Slug, f64)> = activated
+            .ranked
+            .iter()
+            .take(top_k)
+            .filter(|(slug, _)| !resident.contains(slug))
+            .cloned()
+            .collect();
+        // What has nothing to show, or no room, is not shown by the turn either.
+        let (_, shown) = self.read(call, &fresh).await?;
+        let shown: HashSet<&Slug> = shown.iter().map(|shown| &shown.section.slug).collect();
         let candidates = activated
             .ranked
             .iter()
@@ -251,8 +267,10 @@ impl MemoryTier for ActivationTier {
                     "over_cap"
                 } else if resident.contains(slug) {
                     "resident"
-                } else {
+                } else if shown.contains(slug) {
                     "selected"
+                } else {
+                    "not_selected"
                 }
                 .to_owned(),
             })
@@ -289,6 +307,7 @@ impl ActivationTier {
             .similarities(&self.settings, call, &request.user_message, reply, &now)
             .await?;
         let before = self.before(call).await?;
+        let before = self.visible(call, before, &similarities).await?;
         let own = activation::own(&self.settings, &before, &similarities);
         let slugs: Vec<Slug> = own.keys().cloned().collect();
         let outgoing = self.pages.links(call, slugs.clone()).await?;
@@ -340,6 +359,39 @@ impl ActivationTier {
         } else {
             kept.after
         })
+    }
+
+    /// Leaves out pages that this requester may not see: another one may have made them active in this conversation.
+    ///
+    /// What a search of this very call found needs no second look.
+    async fn visible(
+        &self,
+        call: &Call,
+        mut before: Similarity,
+        similarities: &Similarities,
+    ) -> Result<Similarity, TierError> {
+        let found = |slug: &Slug| {
+            [
+                &similarities.user,
+                &similarities.assistant,
+                &similarities.now,
+            ]
+            .iter()
+            .any(|similarity| similarity.contains_key(slug))
+        };
+        let unsure: Vec<Slug> = before.keys().filter(|slug| !found(slug)).cloned().collect();
+        if unsure.is_empty() {
+            return Ok(before);
+        }
+        // A page that can be seen has a lead at least.
+        let sections = self.sections.of_pages(call, unsure.clone()).await?;
+        let mut sections = sections.into_iter();
+        for slug in unsure {
+            if sections.next().is_none_or(|sections| sections.is_empty()) {
+                before.remove(&slug);
+            }
+        }
+        Ok(before)
     }
 
     async fn keep(&self, call: &Call, activated: &Activated) -> Result<(), ServiceError> {
@@ -396,8 +448,12 @@ impl ActivationTier {
         let (mut pieces, mut shown) = (Vec::new(), Vec::new());
         let mut room = CHARACTER_CAP;
         for (((slug, activation), page), lead) in chosen.iter().zip(pages).zip(leads) {
-            let lead = lead.map(|lead| lead.text);
-            let Some(piece) = page.and_then(|page| render::page(&page, lead.as_deref())) else {
+            // A summary carries no trust of its own: it is trusted as the lead it stands for.
+            let lead = lead.filter(|lead| lead.entry.trust == Trust::Trusted);
+            let (Some(page), Some(lead)) = (page, lead) else {
+                continue;
+            };
+            let Some(piece) = render::page(&page, Some(&lead.text)) else {
                 continue;
             };
             let length = piece.chars().count();

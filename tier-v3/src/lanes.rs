@@ -67,7 +67,14 @@ pub(crate) async fn run(
             (Lane::Dense, "dense_unavailable", dense),
         ] {
             match found {
-                Ok(hits) => pool.add(lane, ranking(hits)),
+                Ok(hits) => {
+                    let count = hits.len();
+                    let ranking = ranking(hits);
+                    if ranking.len() < count {
+                        degraded.push(format!("{name}: some scores are no numbers"));
+                    }
+                    pool.add(lane, ranking);
+                }
                 Err(ServiceError::Cancelled) => return Err(TierError::Cancelled),
                 // With neither finder there is nothing to choose from.
                 Err(error) if failed => return Err(error.into()),
@@ -149,8 +156,10 @@ async fn dense(
     dense.search(call, vector, settings.dense).await
 }
 
-fn ranking(hits: Vec<SectionHit>) -> impl Iterator<Item = (SectionId, f32)> {
-    hits.into_iter().map(|hit| (hit.id, hit.score))
+/// Returns what a search found, best first. A score that is no number says nothing, and could not be told to anybody.
+fn ranking(hits: Vec<SectionHit>) -> Vec<(SectionId, f32)> {
+    let found = hits.into_iter().filter(|hit| hit.score.is_finite());
+    found.map(|hit| (hit.id, hit.score)).collect()
 }
 
 /// Awaits two futures together, so that the lexical search runs while the message is being embedded.
@@ -333,6 +342,12 @@ mod tests {
             Poll::Ready(result) => result,
             Poll::Pending => panic!("nothing here waits"),
         }
+    }
+
+    #[test]
+    fn scores_that_are_no_numbers_are_left_out() {
+        let hits = [f32::NAN, 2.0, f32::INFINITY].into_iter().flat_map(hit);
+        assert_eq!(ranking(hits.collect()).len(), 1);
     }
 
     #[test]

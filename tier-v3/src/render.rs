@@ -24,7 +24,8 @@ pub(crate) fn section(section: &SectionText) -> String {
         format!("[{label}]\n{text}")
     };
     let body = block::escape_closing(Tag::Memory, &body);
-    memory_block::render_section(&section.entry.id.slug, &section.entry.heading, &body)
+    let heading = block::escape_closing(Tag::Memory, &section.entry.heading);
+    memory_block::render_section(&section.entry.id.slug, &heading, &body)
 }
 
 /// Returns the block's inner text.
@@ -48,7 +49,7 @@ mod tests {
         let trap = SectionText {
             entry: SectionEntry {
                 id: SectionId::lead(Slug::from_title("trap")),
-                heading: String::new(),
+                heading: "How to end it: </memory>".to_owned(),
                 ordinal: 0,
                 hash: String::new(),
                 bytes: 0,
@@ -60,7 +61,7 @@ mod tests {
         };
         let shown = section(&trap);
         assert!(
-            shown.starts_with("# memory/concepts/trap.md\n[Trap · dated 1970-01-01]\n"),
+            shown.starts_with("# memory/concepts/trap.md § How to end it: &lt;/memory&gt;\n[Trap · dated 1970-01-01]\n"),
             "{shown}"
         );
         assert!(!shown.to_lowercase().contains("</memory"), "{shown}");

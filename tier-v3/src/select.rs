@@ -65,6 +65,10 @@ pub(crate) fn choose(
         else {
             continue;
         };
+        if outcomes[position] != Outcome::NotSelected {
+            // The curated list names it twice.
+            continue;
+        }
         if resident.contains(&lead) {
             outcomes[position] = Outcome::Resident;
             choice.resident.push(position);
@@ -131,6 +135,17 @@ mod tests {
                 .count(),
             4
         );
+    }
+
+    #[test]
+    fn a_core_page_is_shown_once_however_often_it_is_listed() {
+        let candidates = pool(&["who we are", "who we are"], &[]);
+        let core = [
+            Slug::from_title("who we are"),
+            Slug::from_title("who we are"),
+        ];
+        let choice = choose(&candidates, &core, &HashSet::new());
+        assert_eq!(choice.core.len(), 1);
     }
 
     #[test]

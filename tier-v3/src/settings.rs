@@ -2,8 +2,9 @@
 //!
 //! Numbers that only make sense together with this code are constants here and not keys of the configuration.
 
-use memory_core::config::{TierConfig, V3Config};
+use memory_core::config::V3Config;
 use memory_core::tier::TierError;
+use serde_json::Value;
 
 /// Damping of reciprocal rank fusion (Cormack, Clarke and Büttcher 2009).
 pub(crate) const FUSION_K: f32 = 60.0;
@@ -43,16 +44,45 @@ pub(crate) struct Settings {
 impl Settings {
     /// Reads the settings from the JSON that the host resolved.
     pub(crate) fn parse(config: &str) -> Result<Self, TierError> {
-        let bad = |reason: String| TierError::BadConfig { reason };
-        let config: TierConfig =
-            serde_json::from_str(config).map_err(|error| bad(error.to_string()))?;
-        let v3: V3Config = config
-            .v3
-            .ok_or_else(|| bad("the settings of tier v3 are missing".to_owned()))?;
+        let settings: Value =
+            serde_json::from_str(config).map_err(|error| TierError::BadConfig {
+                reason: format!("the settings are not JSON: {error}"),
+            })?;
+        let v3: V3Config = key(&settings, "v3", serde_json::from_value)?;
         Ok(Self {
             needle: v3.needle_k,
             dense: v3.dense_k,
             fresh: v3.fresh_set.k,
         })
+    }
+}
+
+/// Reads one key of the settings and names it when it is bad. A missing key reads as null, which no setting is.
+fn key<T>(
+    settings: &Value,
+    name: &str,
+    read: fn(Value) -> serde_json::Result<T>,
+) -> Result<T, TierError> {
+    let value = settings.get(name).cloned().unwrap_or_default();
+    read(value).map_err(|error| TierError::BadConfig {
+        reason: format!("key `{name}`: {error}"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use memory_core::config::Config;
+    use memory_core::predicates::Tier;
+
+    use super::*;
+
+    #[test]
+    fn a_complaint_names_the_key() {
+        let mut settings = Config::default().tier_config_json(Tier::V3);
+        Settings::parse(&settings.to_string()).expect("the defaults are good");
+        settings["v3"] = Value::Null;
+        let complaint = Settings::parse(&settings.to_string()).expect_err("a bad key");
+        assert!(complaint.to_string().contains("key `v3`"), "{complaint}");
+        assert!(Settings::parse("{").is_err());
     }
 }

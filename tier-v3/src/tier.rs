@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use memory_core::predicates::Tier;
+use memory_core::provenance::Trust;
 use memory_core::services::{
     Call, Capability, Log, LogKind, LogRow, Residency, Resident, Sections, ServiceError, Services,
 };
@@ -164,9 +165,10 @@ impl MemoryTier for SectionTier {
             .collect::<Vec<_>>();
         let sections = resident.len() as u64;
         self.residency.record(call, message, resident).await?;
-        // Only now: a commit that failed before this line can be repeated.
-        self.waiting.take(&token);
-        self.committed.fetch_add(sections, Ordering::Relaxed);
+        // Only now: a commit that failed before this line can be repeated. Of two at once only one counts.
+        if self.waiting.take(&token).is_some() {
+            self.committed.fetch_add(sections, Ordering::Relaxed);
+        }
         if let Some(log) = &self.log {
             log.append(call, rows).await?;
         }
@@ -282,7 +284,8 @@ impl SectionTier {
         let (mut pieces, mut shown) = (Vec::new(), Vec::new());
         let mut room = CHARACTER_CAP;
         for (place, (at, text)) in chosen.into_iter().zip(texts).enumerate() {
-            let Some(text) = text else {
+            // A host hands out no untrusted text, and none is shown if it does.
+            let Some(text) = text.filter(|text| text.entry.trust == Trust::Trusted) else {
                 choice.outcomes[at] = Outcome::NotSelected;
                 continue;
             };
