@@ -211,7 +211,7 @@ pub(super) async fn check(rule: &Rule, target: &Target, options: &Options) -> St
         Ok(Err(failure)) => failed(failure),
         Err(_) => failed(Failure::new(
             format!("the rule was not through after {} s", limit.as_secs()),
-            "find the method that does not come back; `--json` tells which rules were slow",
+            "find the method that does not come back, or give a slow machine more `--patience`",
         )),
     }
 }

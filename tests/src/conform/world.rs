@@ -21,7 +21,7 @@ use memory_core::time::Timestamp;
 use tokio::sync::watch;
 
 pub(crate) use self::fault::{Fault, Nonsense};
-pub(crate) use self::story::{Mark, Page, Story, marks, topic};
+pub(crate) use self::story::{Mark, Page, Story, TOPICS, marks, topic};
 
 mod fault;
 mod search;

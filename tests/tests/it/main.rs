@@ -1,6 +1,7 @@
 //! Everything that needs more than one crate, in one binary, because each binary links the database.
 
 mod child;
+mod conform;
 mod loader;
 mod minors;
 mod misbehave;

@@ -18,6 +18,9 @@ const DIGITS: usize = 3;
 
 const DAY_MS: i64 = 86_400_000;
 
+/// Topics that single pages speak of.
+pub(crate) const TOPICS: usize = 12;
+
 /// Names a section of the story, or a chunk of its knowledge base.
 pub(crate) type Mark = u16;
 
@@ -97,9 +100,10 @@ impl Story {
                     "Opening hours",
                     "The roastery will open at nine when visitors come to Leith.",
                 ),
+                // Long enough that a tier with shorter variants has something to shorten.
                 (
                     "Suppliers",
-                    "Green beans for the roastery come by ship to Leith.",
+                    &"Green beans come by ship when the roastery in Leith is open. ".repeat(12),
                 ),
             ],
         );
@@ -172,7 +176,7 @@ impl Story {
                 ),
             ],
         );
-        for number in 0..12 {
+        for number in 0..TOPICS {
             let (topic, text) = (
                 topic(number),
                 format!("{} is kept in shed {number}.", topic(number)),
@@ -236,7 +240,8 @@ impl Story {
         ];
         for (number, trick) in tricks.iter().enumerate() {
             let name = format!("trap-{number}");
-            let text = format!("The roastery in Leith will open its doors. {trick}\nend");
+            let topic = topic(number);
+            let text = format!("The {topic} of the roastery in Leith. {trick}\nend");
             let heading = trick.replace(['\n', '\r'], " ");
             story.page(
                 &name,
@@ -248,8 +253,8 @@ impl Story {
             let page = page.expect("a page was just added");
             page.title = format!("Trap\n{trick}");
             let mark = word(page.sections[0].mark);
-            page.summary = Some(format!("{mark} the roastery in Leith {trick}"));
-            let path = format!("trap {}.md", trick.replace('/', "_"));
+            page.summary = Some(format!("{mark} the {topic} of the roastery {trick}"));
+            let path = format!("trap {number} {}.md", trick.replace('/', "_"));
             story.file(&path, &text, number % 2 == 0);
         }
         story
@@ -346,9 +351,9 @@ impl Story {
     }
 }
 
-/// Returns a topic that one page alone speaks of.
+/// Returns a topic that no more than two pages speak of.
 pub(crate) fn topic(number: usize) -> String {
-    const NAMES: [&str; 12] = [
+    const NAMES: [&str; TOPICS] = [
         "anvils", "barrels", "candles", "drums", "easels", "flutes", "globes", "hammocks",
         "ingots", "jars", "kettles", "lanterns",
     ];
