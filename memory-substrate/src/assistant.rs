@@ -260,6 +260,9 @@ impl AssistantStore {
                 told(conflict),
             ));
         }
+        if let Some(loss) = &writer.recovery().loss {
+            notices.post(notice("state_lost", Severity::Error, loss.message()));
+        }
         if let Some(refusal) = writer.refusal() {
             notices.post(notice("read_only", Severity::Error, refusal.to_string()));
         }

@@ -22,6 +22,7 @@ use crate::writer::Writer;
 
 pub use self::hash::hash_bytes;
 pub use self::index::{IndexedPage, PageIndex};
+pub(crate) use self::refresh::LARGEST_PAGE;
 pub use self::refresh::{PageIndexer, Refreshed};
 pub(crate) use self::scan::page_of_path;
 pub use self::scan::{PageFile, PageMap, RenamedPage};

@@ -32,6 +32,7 @@ pub(crate) mod ops;
 pub(crate) mod origins;
 mod purge;
 pub(crate) mod remembered;
+pub(crate) mod rescue;
 mod residency;
 mod schema;
 mod sql;

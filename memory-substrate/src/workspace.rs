@@ -8,13 +8,14 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use memory_core::env::{EntryKind, Fs};
 use memory_core::store::StoreResult;
 
 use crate::error::{SubstrateError, SubstrateResult, store_io};
 
-pub use self::lock::WriterLock;
+pub use self::lock::{LockHolder, WriterLock};
 
 mod lock;
 
@@ -280,6 +281,11 @@ impl Workspace {
         self.root.join("LOCK")
     }
 
+    /// Returns the path of the file that says that there is a state database.
+    pub(crate) fn state_mark_path(&self) -> PathBuf {
+        self.root.join("state.mark")
+    }
+
     /// Returns the path of the disk space kept in reserve.
     pub fn reserve_path(&self) -> PathBuf {
         self.blobs_dir().join("reserve")
@@ -318,9 +324,20 @@ impl Workspace {
         read_text_or_empty(self.fs.as_ref(), &self.core_pages_path())
     }
 
-    /// Takes the writer's lock. The command is shown to whoever finds the lock held.
+    /// Takes the writer's lock, waiting a few seconds for another writer to end. It blocks. The command is shown to
+    /// whoever finds the lock held.
     pub fn lock(&self, command: &str) -> SubstrateResult<WriterLock> {
-        WriterLock::take(&self.lock_path(), command)
+        self.lock_within(command, lock::PATIENCE)
+    }
+
+    /// Takes the writer's lock, waiting no longer than this for another writer to end. It blocks.
+    pub fn lock_within(&self, command: &str, patience: Duration) -> SubstrateResult<WriterLock> {
+        WriterLock::take(&self.lock_path(), command, patience)
+    }
+
+    /// Returns who holds the writer's lock, as it said itself; `None` when nobody writes.
+    pub fn lock_holder(&self) -> SubstrateResult<Option<LockHolder>> {
+        WriterLock::holder(&self.lock_path())
     }
 
     fn is_complete(&self) -> SubstrateResult<bool> {
@@ -467,14 +484,28 @@ mod tests {
         let workspace =
             Workspace::create(home.path(), &id("kiwi"), "", Arc::new(RealFs)).expect("create");
         let held = workspace.lock("strata serve").expect("free");
-        match workspace.lock("strata ingest") {
+        match workspace.lock_within("strata ingest", Duration::ZERO) {
             Err(SubstrateError::Store(StoreError::Locked { holder })) => {
                 assert!(holder.contains("strata serve"), "{holder}");
                 assert!(holder.contains(&std::process::id().to_string()), "{holder}");
             }
             other => panic!("expected the lock to be held, got {other:?}"),
         }
+        let holder = workspace.lock_holder().expect("read").expect("held");
+        assert_eq!(
+            (holder.pid, holder.command.as_str()),
+            (std::process::id(), "strata serve")
+        );
+        assert!(holder.since.is_some());
+        let waiting = {
+            let workspace = workspace.clone();
+            std::thread::spawn(move || {
+                workspace.lock_within("strata ingest", Duration::from_secs(60))
+            })
+        };
         drop(held);
-        workspace.lock("strata ingest").expect("free again");
+        let lock = waiting.join().expect("no panic").expect("its turn comes");
+        drop(lock);
+        assert_eq!(workspace.lock_holder().expect("read"), None);
     }
 }

@@ -10,11 +10,16 @@ use memory_core::env::{Clock, Ids};
 use memory_core::store::{StoreError, StoreResult};
 use serde::Serialize;
 
+use self::loss::open_state;
 use crate::fs::sweep::{sweep_shared, sweep_tree};
 use crate::oplog::{OpLog, WriteConflict};
 use crate::remember::Rememberer;
 use crate::state::SqliteState;
 use crate::workspace::{Workspace, WriterLock};
+
+pub use self::loss::StateLoss;
+
+mod loss;
 
 /// How long old versions of files and answers to requests with a key are kept.
 const KEPT_MS: i64 = 30 * 24 * 60 * 60 * 1000;
@@ -27,7 +32,7 @@ pub struct Writer {
     log: OpLog,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
-    recovery: Arc<Recovery>,
+    recovery: Recovery,
 }
 
 /// What a writer found when it opened.
@@ -39,6 +44,8 @@ pub struct Recovery {
     pub left: usize,
     /// Changes that met an edit made meanwhile.
     pub conflicts: Vec<WriteConflict>,
+    /// The state database, if it was lost.
+    pub loss: Option<StateLoss>,
     /// Temporary files of writes that were cut off, which were removed.
     pub swept: usize,
 }
@@ -46,13 +53,11 @@ pub struct Recovery {
 /// Removes what writes that were cut off left. The caller holds the lock.
 fn sweep(workspace: &Workspace) -> io::Result<usize> {
     let fs = workspace.fs().as_ref();
-    let mut swept = sweep_shared(fs, workspace.root())?;
-    for folder in [
-        workspace.memory_dir(),
-        workspace.blobs_dir(),
-        workspace.spool_dir(),
-    ] {
-        swept += sweep_tree(fs, &folder)?;
+    let mut swept = sweep_tree(fs, &workspace.memory_dir())?;
+    swept += sweep_tree(fs, &workspace.blobs_dir())?;
+    // Others write here without the lock.
+    for folder in [workspace.root().to_owned(), workspace.spool_dir()] {
+        swept += sweep_shared(fs, &folder)?;
     }
     Ok(swept)
 }
@@ -67,8 +72,13 @@ impl Writer {
         clock: Arc<dyn Clock>,
         ids: Arc<dyn Ids>,
     ) -> StoreResult<Self> {
-        let state = Arc::new(SqliteState::open(&workspace.state_path(), clock.as_ref())?);
-        Self::over(workspace, state, Some(lock), clock, ids)
+        let (state, loss) = open_state(workspace, clock.as_ref())?;
+        if let Some(loss) = &loss {
+            tracing::error!("{}", loss.message());
+        }
+        let mut writer = Self::over(workspace, Arc::new(state), Some(lock), clock, ids)?;
+        writer.recovery.loss = loss;
+        Ok(writer)
     }
 
     /// Opens the writing side over a state database that is open.
@@ -119,7 +129,7 @@ impl Writer {
             log,
             clock,
             ids,
-            recovery: Arc::new(recovery),
+            recovery,
         })
     }
 
@@ -173,6 +183,8 @@ impl Writer {
     }
 }
 
+#[cfg(test)]
+mod model;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]

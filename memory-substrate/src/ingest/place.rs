@@ -17,11 +17,8 @@ use super::{
 };
 use crate::error::SubstrateResult;
 use crate::oplog::{Change, OriginChange, Part};
-use crate::pages::{PageMap, free_slug, hash_bytes};
+use crate::pages::{LARGEST_PAGE, PageMap, free_slug, hash_bytes};
 use crate::state::origins;
-
-/// Larger files are not notes, and would have to be held in memory.
-const LARGEST_BYTES: usize = 8 * 1024 * 1024;
 
 /// Writes files as pages and reports each.
 pub(super) fn place(
@@ -236,9 +233,9 @@ fn usable(content: Content) -> Result<Vec<u8>, String> {
         Content::Bytes(bytes) => bytes,
         Content::File(path) => read(&path).map_err(|error| error.to_string())?,
     };
-    if bytes.len() > LARGEST_BYTES {
+    if bytes.len() as u64 > LARGEST_PAGE {
         return Err(format!(
-            "the text has {} bytes, a page may have {LARGEST_BYTES}",
+            "the text has {} bytes, a page may have {LARGEST_PAGE}",
             bytes.len()
         ));
     }
@@ -249,12 +246,11 @@ fn usable(content: Content) -> Result<Vec<u8>, String> {
 }
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let largest = LARGEST_BYTES as u64;
     let bytes = std::fs::metadata(path)?.len();
-    if bytes > largest {
+    if bytes > LARGEST_PAGE {
         return Err(io::Error::new(
             io::ErrorKind::FileTooLarge,
-            format!("the file has {bytes} bytes, a page may have {largest}"),
+            format!("the file has {bytes} bytes, a page may have {LARGEST_PAGE}"),
         ));
     }
     std::fs::read(path)

@@ -19,7 +19,7 @@ use super::scan::PageFile;
 use crate::state::cache::CachedPage;
 
 /// Names the parser that made an entry. Raise the number with every change of what parsing gives.
-const PARSED_BY: &str = concat!("1/", env!("CARGO_PKG_VERSION"));
+const PARSED_BY: &str = concat!("2/", env!("CARGO_PKG_VERSION"));
 
 /// How a page came in, as far as the index needs it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -24,6 +24,9 @@ use crate::state::{SqliteState, origins};
 /// How close to a reading a file's time must be for the reading not to be trusted: twice the coarsest tick in use.
 const UNSURE_MS: i64 = 4_000;
 
+/// Larger files are not notes, and would have to be held in memory.
+pub(crate) const LARGEST_PAGE: u64 = 8 << 20;
+
 /// Makes page indexes of one folder.
 #[derive(Clone, Debug)]
 pub struct PageIndexer {
@@ -190,6 +193,14 @@ impl Reading<'_> {
         source: &Source,
         known: Option<&IndexedPage>,
     ) -> Option<Arc<IndexedPage>> {
+        if file.bytes > LARGEST_PAGE {
+            let reason = format!(
+                "it has {} bytes, a page may have {LARGEST_PAGE}; split it",
+                file.bytes
+            );
+            self.unreadable.push((file.path.clone(), reason));
+            return None;
+        }
         let bytes = match self.pages.read_file(&file.path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
@@ -198,6 +209,11 @@ impl Reading<'_> {
                 return None;
             }
         };
+        if let Some(position) = bytes.iter().position(|byte| *byte == 0) {
+            let reason = format!("it is not text: byte {position} is zero");
+            self.unreadable.push((file.path.clone(), reason));
+            return None;
+        }
         let page = match known {
             Some(known) if known.hash == hash_bytes(&bytes) => {
                 cached::again(known, file, source, self.now_ms)

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use memory_core::env::{EntryKind, Fs};
+use memory_core::env::{EntryKind, FileInfo, Fs};
 use memory_core::store::StoreResult;
 use memory_core::text::slug::Slug;
 
@@ -111,6 +111,15 @@ pub(super) fn scan(fs: &dyn Fs, folder: &Path) -> StoreResult<PageMap> {
             } else {
                 format!("{relative}/{}", entry.name)
             };
+            // Names are read lossily, and what stands for something else leads to no file.
+            if entry.name.contains(char::REPLACEMENT_CHARACTER)
+                && is_relevant(&entry)
+                && fs.info(&place.join(&entry.name)).is_err()
+            {
+                map.unreadable
+                    .push((path, "its name is not Unicode; rename it".to_owned()));
+                continue;
+            }
             match entry.kind {
                 EntryKind::Directory => {
                     folders.push((PathBuf::from(&place).join(&entry.name), path));
@@ -130,6 +139,15 @@ pub(super) fn scan(fs: &dyn Fs, folder: &Path) -> StoreResult<PageMap> {
     map.unreadable.sort();
     assign(files, &mut map);
     Ok(map)
+}
+
+/// Returns whether an entry is, or may hold, a page.
+fn is_relevant(entry: &FileInfo) -> bool {
+    match entry.kind {
+        EntryKind::Directory => true,
+        EntryKind::File => is_page_name(&entry.name),
+        EntryKind::Other => false,
+    }
 }
 
 fn assign(files: Vec<PageFile>, map: &mut PageMap) {
@@ -238,6 +256,26 @@ mod tests {
             path_of(&map, "notes/skills/baking"),
             Some("Skills/baking.md")
         );
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn names_that_are_no_text_are_reported() {
+        use std::os::unix::ffi::OsStrExt as _;
+
+        let (folder, _) = map_of(&["a.md"]);
+        for name in [&b"caf\xe9.md"[..], b"caf\xe9.png"] {
+            let path = folder.path().join(std::ffi::OsStr::from_bytes(name));
+            std::fs::write(path, "x").expect("this system takes any name");
+        }
+        std::fs::write(folder.path().join("odd \u{fffd}.md"), "x").expect("write");
+        let map = scan(&RealFs, folder.path()).expect("scan");
+        assert_eq!(map.files.len(), 2);
+        let [(path, reason)] = map.unreadable.as_slice() else {
+            panic!("expected one, got {:?}", map.unreadable);
+        };
+        assert_eq!(path, "caf\u{fffd}.md");
+        assert!(reason.contains("not Unicode"), "{reason}");
     }
 
     #[cfg(unix)]

@@ -68,6 +68,14 @@ pub(crate) fn add(
         .map_err(sql("record an entry"))
 }
 
+/// Returns whether anything is known of an entry.
+pub(crate) fn is_known(connection: &Connection, id: &str) -> StoreResult<bool> {
+    connection
+        .prepare_cached("SELECT EXISTS (SELECT 1 FROM remembered WHERE id = ?1)")
+        .and_then(|mut statement| statement.query_row([id], |row| row.get(0)))
+        .map_err(sql("look for an entry"))
+}
+
 /// An entry that was found by its hash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KnownEntry {

@@ -489,3 +489,64 @@ fn of_two_writers_the_older_one_is_refused() {
     );
     act("create")(&runtime, &newer).expect("written");
 }
+
+/// An assistant that was used and whose state database then met with something.
+fn with_state(happens: impl FnOnce(&Workspace)) -> (Place, Writer) {
+    let place = Template::new().copy();
+    drop(open(&place.workspace));
+    happens(&place.workspace);
+    let writer = open(&place.workspace);
+    (place, writer)
+}
+
+#[test]
+fn a_lost_state_database_is_told_and_what_it_knew_of_entries_is_not_guessed() {
+    let (_place, writer) = with_state(|_| {});
+    assert_eq!(writer.recovery().loss, None);
+    let (place, writer) = with_state(|workspace| {
+        std::fs::remove_file(workspace.state_path()).expect("deleted");
+    });
+    let loss = writer.recovery().loss.as_ref().expect("told");
+    assert_eq!((loss.withheld, loss.kept.as_ref()), (2, None));
+    assert!(
+        loss.message().contains("the file is missing"),
+        "{}",
+        loss.message()
+    );
+    let withheld = runtime().block_on(writer.state().withheld_entries(vec![Channel::Global]));
+    assert_eq!(withheld.expect("read").len(), 2);
+    let told = runtime()
+        .block_on(writer.state().meta("state_loss"))
+        .expect("read");
+    assert_eq!(told, Some(loss.message()));
+    drop(writer);
+    assert_eq!(
+        open(&place.workspace).recovery().loss,
+        None,
+        "it is told once"
+    );
+}
+
+#[test]
+fn a_damaged_state_database_is_kept_aside_and_read_as_far_as_it_can_be() {
+    let (place, writer) = with_state(|workspace| {
+        std::fs::write(workspace.state_path(), [0; 8192]).expect("zeroed");
+    });
+    let loss = writer.recovery().loss.as_ref().expect("told");
+    let kept = loss.kept.as_ref().expect("kept");
+    assert_eq!(std::fs::read(kept).expect("there"), [0; 8192]);
+    assert_eq!((loss.rescued.len(), loss.withheld), (0, 2));
+    act("create")(&runtime(), &writer).expect("writing goes on");
+    drop((place, writer));
+
+    // Without its last page most tables can still be read.
+    let (_place, writer) = with_state(|workspace| {
+        let mut bytes = std::fs::read(workspace.state_path()).expect("read");
+        bytes.truncate(bytes.len() - 4096);
+        std::fs::write(workspace.state_path(), bytes).expect("cut");
+    });
+    let loss = writer.recovery().loss.as_ref().expect("told");
+    assert!(loss.rescued.contains(&"remembered".to_owned()), "{loss:?}");
+    assert_eq!(loss.withheld, 0);
+    assert_eq!(origins_of(writer.state()), ["kiwi ExternalDoc"]);
+}

@@ -86,6 +86,31 @@ fn texts(slugs: &[Slug]) -> Vec<&str> {
 }
 
 #[test]
+fn what_is_no_text_or_too_long_is_reported_and_left_out() {
+    let place = Place::new(&[("good.md", "text"), ("picture.md", "PNG\0\0")]);
+    let long = std::fs::File::create(place.path("long.md")).expect("a file");
+    long.set_len(LARGEST_PAGE + 1).expect("a long file");
+    let index = place.index();
+    assert_eq!(index.len(), 1);
+    let reasons: Vec<String> = index
+        .unreadable()
+        .iter()
+        .map(|(path, reason)| format!("{path}: {reason}"))
+        .collect();
+    assert_eq!(reasons.len(), 2, "{reasons:?}");
+    assert!(
+        reasons[0].starts_with("long.md: it has 8388609 bytes"),
+        "{reasons:?}"
+    );
+    assert!(
+        reasons[1].starts_with("picture.md: it is not text: byte 3"),
+        "{reasons:?}"
+    );
+    place.file("picture.md", "text now");
+    assert_eq!(place.refresh(&index).index.len(), 2);
+}
+
+#[test]
 fn a_page_is_indexed_with_everything_the_turn_needs() {
     let place = Place::new(&[(
         "kiwi.md",

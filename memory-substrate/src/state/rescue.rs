@@ -1,0 +1,79 @@
+//! Reading what is left of a damaged database.
+
+use std::path::Path;
+
+use memory_core::store::StoreResult;
+use rusqlite::{Connection, OpenFlags};
+
+use super::schema::{APPLICATION_ID, MIGRATIONS};
+use super::sql::sql;
+use super::{SqliteState, kv, open};
+
+/// Everything that only the state database holds, parents first.
+const TABLES: [&str; 9] = [
+    "op",
+    "op_file",
+    "remembered",
+    "page_origins",
+    "turn_nodes",
+    "turn_blocks",
+    "resident",
+    "tier_log",
+    "tier_kv",
+];
+
+/// Returns whether a file is a whole database of ours. One that is refused all the same must not be set aside: its
+/// data is good, and another version of the program reads it.
+pub(crate) fn is_intact(path: &Path) -> bool {
+    let Ok(connection) = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY) else {
+        return false;
+    };
+    let id: rusqlite::Result<i32> =
+        connection.pragma_query_value(None, "application_id", |row| row.get(0));
+    id.is_ok_and(|id| id == APPLICATION_ID) && open::check(&connection).is_ok()
+}
+
+/// Records what was lost.
+pub(crate) fn put_loss(connection: &Connection, key: &str, text: &str) -> StoreResult<()> {
+    kv::put_meta(connection, key, Some(text))
+}
+
+impl SqliteState {
+    /// Takes over every table that can be read whole from a damaged database of the same schema, and returns their names.
+    pub(crate) fn take_over(&self, damaged: &Path) -> StoreResult<Vec<String>> {
+        let Some(name) = damaged.to_str() else {
+            return Ok(Vec::new());
+        };
+        let mut writer = self.connections.writer()?;
+        let connection = writer.flushing()?;
+        if connection.execute("ATTACH ?1 AS damaged", [name]).is_err() {
+            return Ok(Vec::new());
+        }
+        let version: rusqlite::Result<u32> =
+            connection.query_row("PRAGMA damaged.user_version", [], |row| row.get(0));
+        let is_same =
+            version.is_ok_and(|version| MIGRATIONS.last().is_some_and(|last| last.id == version));
+        let mut rescued = Vec::new();
+        for table in TABLES.into_iter().filter(|_| is_same) {
+            // Rows whose parents were lost are lost too.
+            let copied = connection.execute_batch(&format!(
+                "BEGIN IMMEDIATE; INSERT OR IGNORE INTO main.{table} SELECT * FROM damaged.{table}; COMMIT"
+            ));
+            match copied {
+                Ok(()) => rescued.push(table.to_owned()),
+                Err(error) => {
+                    tracing::warn!(%error, table, "a table of the damaged database cannot be read");
+                    if !connection.is_autocommit() {
+                        connection
+                            .execute_batch("ROLLBACK")
+                            .map_err(sql("give a damaged table up"))?;
+                    }
+                }
+            }
+        }
+        connection
+            .execute_batch("DETACH damaged")
+            .map_err(sql("let go of the damaged database"))?;
+        Ok(rescued)
+    }
+}
