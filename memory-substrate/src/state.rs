@@ -160,6 +160,15 @@ impl SqliteState {
             .await
     }
 
+    /// Forgets what is in context and what tiers keep, for every conversation at once. What was said stays.
+    pub async fn clear_conversations(&self) -> StoreResult<()> {
+        self.write(move |transaction| {
+            residency::clear_all(transaction)?;
+            kv::clear_conversations(transaction)
+        })
+        .await
+    }
+
     /// Runs a query on the calling thread, which may block.
     pub(crate) fn read_blocking<T>(
         &self,

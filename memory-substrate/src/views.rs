@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 use std::collections::HashSet;
+use std::path::Path;
 
-use memory_core::store::StoreResult;
+use memory_core::store::StoreError;
 use memory_core::text::buffer;
 use memory_core::text::prompt_file::{self, InfoParts};
 
@@ -18,30 +19,67 @@ pub struct InfoRequest<'a> {
     pub withheld: Option<&'a HashSet<String>>,
 }
 
-/// Returns the inner text of the `<info>` block: essentials, threads, recent, buffer. `None` when all are empty.
+/// The static part of a prompt.
+#[derive(Debug, Default)]
+pub struct Info {
+    /// The inner text of the `<info>` block: essentials, threads, recent, buffer. `None` when all are empty.
+    pub text: Option<String>,
+    /// Why files are missing from it that are there and cannot be read. The rest is worth showing all the same.
+    pub unreadable: Vec<StoreError>,
+}
+
+/// Returns the static part of a prompt, without the files that cannot be read.
 ///
 /// It blocks.
-pub fn info_text(workspace: &Workspace, request: &InfoRequest<'_>) -> StoreResult<Option<String>> {
-    let views = Views::read(workspace)?;
-    let buffer = read_text_or_empty(workspace.fs().as_ref(), &workspace.buffer_path())?;
+pub fn info(workspace: &Workspace, request: &InfoRequest<'_>) -> Info {
+    let mut reader = Reader::of(workspace);
+    let views = Views::read(&mut reader);
+    let buffer = reader.text(&workspace.buffer_path());
     let buffer = request
         .withheld
         .map_or(Cow::Borrowed(buffer.as_str()), |withheld| {
             without(&buffer, withheld)
         });
-    Ok(prompt_file::info_text(&InfoParts {
+    let text = prompt_file::info_text(&InfoParts {
         buffer: &buffer,
         max_buffer_lines: request.max_buffer_lines,
         ..views.parts()
-    }))
+    });
+    Info {
+        text,
+        unreadable: reader.unreadable,
+    }
 }
 
-/// Returns the essentials, threads and recent views as one text; empty when all are.
+/// Returns the essentials, threads and recent views as one text, without those that cannot be read; empty when all are.
 ///
 /// It blocks.
-pub fn now_text(workspace: &Workspace) -> StoreResult<String> {
-    let views = Views::read(workspace)?;
-    Ok(prompt_file::info_text(&views.parts()).unwrap_or_default())
+pub fn now_text(workspace: &Workspace) -> String {
+    let mut reader = Reader::of(workspace);
+    let views = Views::read(&mut reader);
+    prompt_file::info_text(&views.parts()).unwrap_or_default()
+}
+
+/// Reads files, each as if it were empty when it cannot be read.
+struct Reader<'a> {
+    workspace: &'a Workspace,
+    unreadable: Vec<StoreError>,
+}
+
+impl<'a> Reader<'a> {
+    fn of(workspace: &'a Workspace) -> Self {
+        Self {
+            workspace,
+            unreadable: Vec::new(),
+        }
+    }
+
+    fn text(&mut self, path: &Path) -> String {
+        read_text_or_empty(self.workspace.fs().as_ref(), path).unwrap_or_else(|error| {
+            self.unreadable.push(error);
+            String::new()
+        })
+    }
 }
 
 struct Views {
@@ -51,13 +89,13 @@ struct Views {
 }
 
 impl Views {
-    fn read(workspace: &Workspace) -> StoreResult<Self> {
-        let fs = workspace.fs().as_ref();
-        Ok(Self {
-            essentials: read_text_or_empty(fs, &workspace.essentials_path())?,
-            threads: read_text_or_empty(fs, &workspace.threads_path())?,
-            recent: read_text_or_empty(fs, &workspace.recent_path())?,
-        })
+    fn read(reader: &mut Reader<'_>) -> Self {
+        let workspace = reader.workspace;
+        Self {
+            essentials: reader.text(&workspace.essentials_path()),
+            threads: reader.text(&workspace.threads_path()),
+            recent: reader.text(&workspace.recent_path()),
+        }
     }
 
     fn parts(&self) -> InfoParts<'_> {
@@ -109,11 +147,25 @@ mod tests {
     #[test]
     fn an_empty_workspace_shows_nothing() {
         let (_home, workspace) = workspace();
-        assert_eq!(
-            info_text(&workspace, &InfoRequest::default()).expect("read"),
-            None
-        );
-        assert_eq!(now_text(&workspace).expect("read"), "");
+        let info = info(&workspace, &InfoRequest::default());
+        assert!(info.text.is_none() && info.unreadable.is_empty());
+        assert_eq!(now_text(&workspace), "");
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_costs_only_itself() {
+        let (_home, workspace) = workspace();
+        std::fs::create_dir_all(workspace.recent_path()).expect("a folder in its place");
+        RealFs
+            .write(&workspace.essentials_path(), b"The kiwi is ripe.\n")
+            .expect("write");
+        let info = info(&workspace, &InfoRequest::default());
+        assert!(info.text.expect("the rest").contains("The kiwi is ripe."));
+        let [error] = &info.unreadable[..] else {
+            panic!("{:?}", info.unreadable)
+        };
+        assert!(error.to_string().contains("recent.md"), "{error}");
+        assert!(now_text(&workspace).contains("The kiwi is ripe."));
     }
 
     #[test]
@@ -131,14 +183,13 @@ mod tests {
                 b"- [2026-11-30 14:05] buy more ^m-1\n",
             )
             .expect("write");
-        let info = info_text(&workspace, &InfoRequest::default())
-            .expect("read")
-            .expect("some text");
+        let info = info(&workspace, &InfoRequest::default()).text;
+        let info = info.expect("some text");
         assert!(
             info.contains("The kiwi is ripe.") && info.contains("buy more"),
             "{info}"
         );
-        let now = now_text(&workspace).expect("read");
+        let now = now_text(&workspace);
         assert!(
             now.contains("The kiwi is ripe.")
                 && !now.contains("buy more")
@@ -160,9 +211,7 @@ mod tests {
             withheld: Some(&withheld),
             ..InfoRequest::default()
         };
-        let info = info_text(&workspace, &request)
-            .expect("read")
-            .expect("some text");
+        let info = info(&workspace, &request).text.expect("some text");
         assert!(
             info.contains("open") && !info.contains("secret") && !info.contains("more of it"),
             "{info}"

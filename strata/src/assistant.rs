@@ -115,7 +115,11 @@ impl Assistant {
             Access::ReadWrite => Writing::Locked(workspace.lock("strata")?),
             Access::ReadOnly => Writing::Closed,
         };
-        let settings = LiveSettings::open(SettingsSource::new(&options, workspace.clone()))?;
+        let mut source = SettingsSource::new(&options, workspace.clone());
+        if access == Access::ReadWrite {
+            source = source.recording();
+        }
+        let settings = LiveSettings::open(source)?;
         let embedding = embedding.for_settings(&settings.in_force().config);
         Ok(Self {
             options,
@@ -155,7 +159,7 @@ impl Assistant {
     }
 
     /// Writes notes into the workspace and indexes them. A break of the progress function stops after the page at hand;
-    /// the same call again goes on.
+    /// the same call again goes on. [`StrataError::NotIndexed`] says what was written although the index could not follow.
     pub async fn ingest(
         &self,
         source: IngestSource,
@@ -164,12 +168,18 @@ impl Assistant {
     ) -> Result<(IngestReport, SyncReport), StrataError> {
         self.writable("ingest")?;
         self.embedding.warm();
-        Ok(self
-            .engine()
-            .await?
-            .store
-            .ingest_and_index(source, options, progress)
-            .await?)
+        let engine = self.engine().await?;
+        let ingesting = engine.store.ingest_and_index(source, options, progress);
+        let (report, indexed) = ingesting.await?;
+        let fault = match indexed {
+            Err(error) => error.into(),
+            Ok(_) if !report.dry_run && !engine.has_index().await? => engine.why_no_index().into(),
+            Ok(indexed) => return Ok((report, indexed)),
+        };
+        Err(StrataError::NotIndexed {
+            report: Box::new(report),
+            source: fault,
+        })
     }
 
     /// Adds entries to the buffer and to the archive of the day. They are durable when this returns.
@@ -294,6 +304,24 @@ impl Assistant {
 }
 
 impl Engine {
+    /// Returns whether there is an index, or nothing that could be in one.
+    async fn has_index(&self) -> Result<bool, StrataError> {
+        let stats = self.store.stats().await?;
+        Ok(stats.index.is_some() || stats.pages == 0)
+    }
+
+    /// Returns why there is no index, as far as opening the stores told.
+    fn why_no_index(&self) -> String {
+        let opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        let told = opening
+            .iter()
+            .find(|notice| notice.code.starts_with("index_"));
+        told.map_or_else(
+            || "there is no index of the model in use".to_owned(),
+            |notice| notice.message.clone(),
+        )
+    }
+
     /// Returns what opening had to say, once.
     fn take_opening(&self) -> Vec<Notice> {
         std::mem::take(&mut *self.opening.lock().unwrap_or_else(PoisonError::into_inner))

@@ -27,6 +27,7 @@ mod notes;
 mod output;
 mod plugins;
 mod progress;
+mod terminal;
 mod tier;
 
 /// What every command gets.

@@ -123,9 +123,9 @@ pub(crate) async fn examine(
     let workspace = place::workspace(subject.options, id, &mut report).await?;
     let config = place::settings(subject.options, &workspace, &mut report).await;
     place::state(&workspace, &mut report).await;
-    plugins::model(subject.options, config.as_ref(), options, &mut report).await;
+    plugins::model(subject.options, config.as_deref(), options, &mut report).await;
     plugins::folder(subject.options, subject.plugins, &mut report).await;
-    incidents::recent(subject.options, &workspace, config.as_ref(), &mut report).await;
+    incidents::recent(subject.options, &workspace, config.as_deref(), &mut report).await;
     match subject.opened {
         Opened::Serving(assistant) => index::stores(assistant, true, &mut report).await,
         Opened::ForThis(_) if config.is_none() => report.add(

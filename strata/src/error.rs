@@ -11,10 +11,12 @@ use memory_core::embed::EmbedError;
 use memory_core::store::StoreError;
 use memory_substrate::blocking::BlockingError;
 use memory_substrate::error::SubstrateError;
+use memory_substrate::ingest::IngestReport;
 use plugin_host::SlotError;
 use thiserror::Error;
 
 use crate::plugins::PluginError;
+use crate::zones;
 
 /// Why a call of the façade failed. Turns never fail: they end with an injection and a notice.
 #[derive(Debug, Error)]
@@ -50,10 +52,21 @@ pub enum StrataError {
     #[error("embedding failed")]
     Embedding(#[from] EmbedError),
     /// A time zone has a name nobody knows. Ask for another.
-    #[error("unknown time zone `{zone}`: use a name such as `Europe/Berlin` or `UTC`")]
+    #[error("unknown time zone `{zone}`: {}", zones::advice(.suggestion.as_deref()))]
     UnknownTimeZone {
         /// The name that was given.
         zone: String,
+        /// A name that is near it.
+        suggestion: Option<String>,
+    },
+    /// Pages were taken in and the index could not follow: they are found by words only. Report both.
+    #[error("the pages were written, but not the index: they are found by words only")]
+    NotIndexed {
+        /// What was taken in.
+        report: Box<IngestReport>,
+        /// Why the index could not follow.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The file system failed outside the stores. Report it; may be retried once the cause is gone.
     #[error("could not {action} `{}`", path.display())]
@@ -107,7 +120,7 @@ impl StrataError {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Substrate(error) => substrate_kind(error),
-            Self::Config(_) | Self::Tier(_) => ErrorKind::Failed,
+            Self::Config(_) | Self::Tier(_) | Self::NotIndexed { .. } => ErrorKind::Failed,
             Self::Setting(error) => match error {
                 ConfigSetError::UnknownKey { .. } => ErrorKind::NotFound,
                 ConfigSetError::BadValue { .. } | ConfigSetError::Removed(_) => ErrorKind::Usage,
@@ -121,6 +134,41 @@ impl StrataError {
             Self::ReadOnly { .. } => ErrorKind::Conflict,
             Self::UnknownTimeZone { .. } => ErrorKind::Usage,
             Self::Io { source, .. } => io_kind(source),
+        }
+    }
+}
+
+impl StrataError {
+    /// Returns what a person can do about it, when more can be said than follows from its kind.
+    pub fn advice(&self) -> Option<&'static str> {
+        match self {
+            Self::Substrate(error) => substrate_advice(error),
+            Self::Config(_) => Some("repair the file at that place; nothing was changed"),
+            Self::Setting(error) => match error {
+                ConfigSetError::UnknownKey { .. } => {
+                    Some("`strata config show` lists all settings; nothing was changed")
+                }
+                ConfigSetError::File(_) => {
+                    Some("repair the file at that place; nothing was changed")
+                }
+                ConfigSetError::BadValue { .. }
+                | ConfigSetError::Contradiction { .. }
+                | ConfigSetError::NotATable { .. }
+                | ConfigSetError::Removed(_) => Some("nothing was changed"),
+            },
+            Self::Plugin(error) => error.advice(),
+            Self::Tier(_) | Self::NotServing { .. } => {
+                Some("`strata tier show` and `strata plugins verify` say more")
+            }
+            Self::UnknownTimeZone { .. } => {
+                Some("names are those of the IANA database; nothing was changed")
+            }
+            Self::NotIndexed { .. } => {
+                Some("`strata doctor` says what is wrong, `strata reindex` makes the index anew")
+            }
+            Self::Io { .. } => Some("check the path, and who may read and write there"),
+            Self::Embedding(_) => Some("`strata doctor --deep` checks the model"),
+            Self::ReadOnly { .. } => None,
         }
     }
 }
@@ -152,6 +200,41 @@ fn substrate_kind(error: &SubstrateError) -> ErrorKind {
         SubstrateError::AlreadyExists { .. } => ErrorKind::Conflict,
         SubstrateError::NoSuchAssistant { .. } => ErrorKind::NotFound,
         SubstrateError::Refused { .. } => ErrorKind::NotPermitted,
+    }
+}
+
+fn substrate_advice(error: &SubstrateError) -> Option<&'static str> {
+    match error {
+        SubstrateError::Store(error) => match error {
+            StoreError::Locked { .. } => {
+                Some("wait until that process is done, or stop it; `strata doctor` names it too")
+            }
+            StoreError::Newer { .. } => Some("use the newer program; nothing was changed"),
+            // Nothing else that is damaged can be restored: the index can be made anew.
+            StoreError::Damaged { what, .. } if what.contains("state database") => {
+                Some("restore `state.db` from a backup; pages and settings are not in it")
+            }
+            StoreError::NotFound { what } if what.ends_with("state.db") => Some(
+                "restore `state.db` from a backup, or begin a new one with any command that writes, such as \
+                 `strata remember`",
+            ),
+            // Its own text says what to do.
+            StoreError::ReadOnly { .. }
+            | StoreError::Damaged { .. }
+            | StoreError::NotFound { .. }
+            | StoreError::Conflict { .. }
+            | StoreError::BadRequest { .. }
+            | StoreError::Engine { .. } => None,
+        },
+        SubstrateError::NoSuchAssistant { .. } => {
+            Some("`--assistant` and `--home` name another one")
+        }
+        SubstrateError::AlreadyExists { .. } => {
+            Some("it was left as it is; `--assistant` and `--home` name another one")
+        }
+        SubstrateError::InvalidId { .. } => Some("choose another name with `--assistant`"),
+        SubstrateError::Io { .. } => Some("check the path, and who may read and write there"),
+        SubstrateError::Refused { .. } => None,
     }
 }
 
@@ -192,6 +275,27 @@ mod tests {
         };
         assert_eq!(error.kind(), ErrorKind::NotPermitted);
         assert_eq!(cause_chain(&error), ["could not read `/x`", "denied"]);
+    }
+
+    #[test]
+    fn advice_fits_what_happened() {
+        let advice = |error: StoreError| StrataError::from(error).advice().unwrap_or_default();
+        let locked = advice(StoreError::Locked {
+            holder: "pid 1".to_owned(),
+        });
+        assert!(locked.contains("stop it"), "{locked}");
+        let damaged = advice(StoreError::Damaged {
+            what: "the state database".to_owned(),
+            reason: String::new(),
+        });
+        assert!(
+            damaged.contains("backup") && !damaged.contains("reindex"),
+            "{damaged}"
+        );
+        let missing = advice(StoreError::NotFound {
+            what: "/h/assistants/ada/state.db".to_owned(),
+        });
+        assert!(missing.contains("state.db"), "{missing}");
     }
 
     #[test]

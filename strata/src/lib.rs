@@ -44,6 +44,7 @@ mod plugins;
 mod settings;
 mod strata;
 mod turn;
+mod zones;
 
 pub use assistant::{
     Access, Assistant, AssistantStats, ConversationEvent, ServedTurns, TierStatus,

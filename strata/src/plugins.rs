@@ -84,6 +84,27 @@ impl PluginError {
     }
 }
 
+impl PluginError {
+    /// Returns what a person can do about it, when more can be said than follows from its kind.
+    pub fn advice(&self) -> Option<&'static str> {
+        match self {
+            Self::Load(LoadError::NoFolder { .. }) => Some(
+                "build them with `cargo xtask build-plugins` or name a folder with `--plugins`",
+            ),
+            Self::Load(LoadError::NotAllowed { .. }) => {
+                Some("`strata plugins trust` adds it, if you know where it came from")
+            }
+            Self::Load(_) | Self::NotAPlugin { .. } => {
+                Some("`strata plugins list` shows what is there")
+            }
+            Self::Key(_) | Self::NotAPublicKey { .. } => {
+                Some("`strata plugins keygen FILE` makes a key and prints its public half")
+            }
+            Self::Host(_) | Self::NoRuntime => None,
+        }
+    }
+}
+
 impl From<BlockingError> for PluginError {
     fn from(error: BlockingError) -> Self {
         let source = std::io::Error::other(error);

@@ -2,7 +2,8 @@
 //!
 //! The files are a few lines long, so comparing their whole text costs less than a service call and cannot be fooled by
 //! a time stamp that did not move. A file that cannot be read as TOML changes nothing: the last good settings stay in
-//! force, with a notice, because falling back to defaults could mean another tier.
+//! force, with a notice, because falling back to defaults could mean another tier. For the same reason a slip at a switch
+//! of the tier leaves that switch as it was.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,6 +17,10 @@ use memory_substrate::workspace::Workspace;
 
 use crate::error::{StrataError, cause_chain};
 use crate::options::StrataOptions;
+
+use self::switches::GoodSwitches;
+
+mod switches;
 
 /// Name of the file that all assistants of a home share.
 pub const HOME_FILE: &str = "strata.toml";
@@ -35,6 +40,8 @@ pub(crate) struct SettingsSource {
     fs: Arc<dyn Fs>,
     environment: BTreeMap<String, String>,
     flags: BTreeMap<String, String>,
+    /// Whether the switches of the tier may be written down.
+    records: bool,
 }
 
 impl std::fmt::Debug for SettingsSource {
@@ -49,8 +56,8 @@ impl std::fmt::Debug for SettingsSource {
 #[derive(Debug)]
 struct Loaded {
     texts: Texts,
-    config: Arc<Config>,
-    warnings: Arc<Vec<ConfigWarning>>,
+    settings: Settings,
+    good: GoodSwitches,
     /// Why the newest texts are not in force.
     broken: Option<String>,
     /// Why the texts could not be read at the last look. Not kept with the texts: it passes when they can be read again,
@@ -64,11 +71,21 @@ struct Texts {
     assistant: Option<String>,
 }
 
+/// What the files, the environment and the flags come to.
+#[derive(Clone, Debug)]
+struct Settings {
+    config: Arc<Config>,
+    warnings: Arc<Vec<ConfigWarning>>,
+    unsettled: Arc<Vec<&'static str>>,
+}
+
 /// The settings as a turn uses them.
 #[derive(Clone, Debug)]
 pub(crate) struct InForce {
     pub(crate) config: Arc<Config>,
     pub(crate) warnings: Arc<Vec<ConfigWarning>>,
+    /// The switches of the tier that a fault may have taken out of the files, and that are as they were before it.
+    pub(crate) unsettled: Arc<Vec<&'static str>>,
     /// Why the newest text is not in force, if it is not.
     pub(crate) broken: Option<String>,
 }
@@ -83,6 +100,10 @@ impl InForce {
                 format!("{broken}; the settings before it stay in force"),
             ));
         }
+        notices.extend(
+            self.tier_is_kept()
+                .map(|message| notice("tier_switch_faulty", message)),
+        );
         for warning in self.warnings.iter() {
             notices.push(notice("settings_warning", warning.to_string()));
         }
@@ -94,6 +115,24 @@ impl InForce {
             ));
         }
         notices
+    }
+
+    /// Returns what to say when a fault in the files is at a switch of the tier.
+    pub(crate) fn tier_is_kept(&self) -> Option<String> {
+        if self.unsettled.is_empty() {
+            return None;
+        }
+        let keys: Vec<String> = self
+            .unsettled
+            .iter()
+            .map(|key| format!("`{key}`"))
+            .collect();
+        Some(format!(
+            "the settings have a fault at a switch of the tier, so {} and with it tier `{}` stay as they last were; \
+             `strata tier set` repairs it",
+            keys.join(", "),
+            self.config.tier()
+        ))
     }
 }
 
@@ -113,6 +152,15 @@ impl SettingsSource {
             fs: Arc::clone(&options.fs),
             environment: options.environment.clone(),
             flags: options.flags.clone(),
+            records: false,
+        }
+    }
+
+    /// Returns this source for a process that may write: it writes down what the switches of the tier are.
+    pub(crate) fn recording(self) -> Self {
+        Self {
+            records: true,
+            ..self
         }
     }
 
@@ -143,22 +191,52 @@ impl SettingsSource {
         }
     }
 
-    fn load(&self, texts: &Texts) -> Result<(Config, Vec<ConfigWarning>), StrataError> {
-        Ok(Config::load(
-            &self.layers_of(texts.home.clone(), texts.assistant.clone()),
-        )?)
+    /// Reads the texts. Switches that a fault took out of them are as they were, and what the others are is learnt.
+    fn load(&self, texts: &Texts, good: &mut GoodSwitches) -> Result<Settings, StrataError> {
+        let stored = Layers {
+            home: texts.home.clone(),
+            assistant: texts.assistant.clone(),
+            ..Layers::default()
+        };
+        let (config, warnings) = Config::load(&stored)?;
+        good.learn(&config, &switches::unsettled(&config, &warnings));
+        if self.records {
+            good.write(&self.workspace);
+        }
+        let layers = self.layers_of(texts.home.clone(), texts.assistant.clone());
+        let (mut config, mut warnings) = Config::load(&layers)?;
+        let unsettled = switches::unsettled(&config, &warnings);
+        if !unsettled.is_empty() {
+            (config, warnings) = Config::load(&kept(layers, &unsettled, good))?;
+        }
+        Ok(Settings {
+            config: Arc::new(config),
+            warnings: Arc::new(warnings),
+            unsettled: Arc::new(unsettled),
+        })
     }
+}
+
+/// Returns layers in which these switches are as they were, as far as that is known.
+fn kept(mut layers: Layers, unsettled: &[&'static str], good: &GoodSwitches) -> Layers {
+    for key in unsettled {
+        if let Some(value) = good.get(key) {
+            layers.flags.insert((*key).to_owned(), value.to_string());
+        }
+    }
+    layers
 }
 
 impl LiveSettings {
     /// Reads the settings for the first time; there is nothing to fall back to yet, so a broken file is an error. Blocks.
     pub(crate) fn open(source: SettingsSource) -> Result<Self, StrataError> {
         let texts = source.texts()?;
-        let (config, warnings) = source.load(&texts)?;
+        let mut good = GoodSwitches::read(&source.workspace);
+        let settings = source.load(&texts, &mut good)?;
         let loaded = Loaded {
             texts,
-            config: Arc::new(config),
-            warnings: Arc::new(warnings),
+            settings,
+            good,
             broken: None,
             unreadable: None,
         };
@@ -171,6 +249,21 @@ impl LiveSettings {
     /// Returns where the settings come from.
     pub(crate) fn source(&self) -> &SettingsSource {
         &self.source
+    }
+
+    /// Writes the assistant's file, and what the switches of the tier are with it. Blocks.
+    pub(crate) fn write(&self, text: &str) -> Result<(), StrataError> {
+        self.source.write(text)?;
+        self.look();
+        self.lock().good.write(&self.source.workspace);
+        Ok(())
+    }
+
+    /// Reads the files as they are now, with the switches that are as they were before a fault. Blocks.
+    pub(crate) fn layers_in_force(&self) -> Result<Layers, StrataError> {
+        let loaded = self.lock();
+        let layers = self.source.layers()?;
+        Ok(kept(layers, &loaded.settings.unsettled, &loaded.good))
     }
 
     /// Returns the settings without looking at the files.
@@ -186,16 +279,14 @@ impl LiveSettings {
         loaded.unreadable = None;
         match texts {
             Ok(texts) if texts == loaded.texts => {}
-            Ok(texts) => match self.source.load(&texts) {
-                Ok((config, warnings)) => {
-                    tracing::info!(assistant = %self.source.workspace.id(), tier = %config.tier(), "settings changed");
-                    *loaded = Loaded {
-                        texts,
-                        config: Arc::new(config),
-                        warnings: Arc::new(warnings),
-                        broken: None,
-                        unreadable: None,
-                    };
+            Ok(texts) => match self.source.load(&texts, &mut loaded.good) {
+                Ok(settings) => {
+                    let configured = settings.config.tier();
+                    let faulty = settings.unsettled.join(" ");
+                    tracing::info!(assistant = %self.source.workspace.id(), %configured, faulty, "settings changed");
+                    loaded.texts = texts;
+                    loaded.settings = settings;
+                    loaded.broken = None;
                 }
                 Err(error) => {
                     loaded.texts = texts;
@@ -216,8 +307,9 @@ impl LiveSettings {
 impl Loaded {
     fn in_force(&self) -> InForce {
         InForce {
-            config: Arc::clone(&self.config),
-            warnings: Arc::clone(&self.warnings),
+            config: Arc::clone(&self.settings.config),
+            warnings: Arc::clone(&self.settings.warnings),
+            unsettled: Arc::clone(&self.settings.unsettled),
             broken: self.unreadable.as_ref().or(self.broken.as_ref()).cloned(),
         }
     }
@@ -285,6 +377,72 @@ mod tests {
         workspace.write_config("").unwrap();
         let seen = settings.look();
         assert_eq!((seen.config.tier(), seen.notices().len()), (Tier::V2, 0));
+    }
+
+    #[test]
+    fn a_slip_at_a_switch_never_changes_the_tier() {
+        let root = tempfile::tempdir().unwrap();
+        let (settings, workspace) = open(root.path());
+        for slip in ["live = \"yes\"", "lvie = true", "live = 1"] {
+            workspace
+                .write_config(&format!("[memory.v3]\n{slip}\n"))
+                .unwrap();
+            let seen = settings.look();
+            assert_eq!(seen.config.tier(), Tier::V3, "{slip}");
+            let notices = seen.notices();
+            assert_eq!(notices[0].code, "tier_switch_faulty", "{notices:?}");
+            assert!(notices[0].message.contains("`v3`"), "{notices:?}");
+            assert!(
+                notices[1].message.contains("tier is now `v3`"),
+                "{notices:?}"
+            );
+        }
+        // Another switch of the same file still counts.
+        let text = "[memory]\nenabled = false\n[memory.v3]\nlive = \"yes\"\n";
+        workspace.write_config(text).unwrap();
+        assert_eq!(settings.look().config.tier(), Tier::Off);
+        workspace
+            .write_config("[memory.v3]\nlive = false\n")
+            .unwrap();
+        let seen = settings.look();
+        assert_eq!((seen.config.tier(), seen.notices().len()), (Tier::V2, 0));
+    }
+
+    #[test]
+    fn a_program_that_starts_after_the_slip_goes_by_what_was_written_down() {
+        let root = tempfile::tempdir().unwrap();
+        let (settings, workspace) = open(root.path());
+        let source = settings.source().clone();
+        workspace
+            .write_config("[memory.v3]\nlive = \"yes\"\n")
+            .unwrap();
+        let reopened = |source: SettingsSource| LiveSettings::open(source).unwrap().in_force();
+        let seen = reopened(source.clone());
+        assert_eq!(seen.config.tier(), Tier::V2, "nothing was written down");
+        assert!(seen.tier_is_kept().is_some());
+
+        workspace
+            .write_config("[memory.v3]\nlive = true\n")
+            .unwrap();
+        reopened(source.clone());
+        assert_eq!(
+            GoodSwitches::read(&workspace),
+            GoodSwitches::default(),
+            "a reader writes nothing"
+        );
+        reopened(source.clone().recording());
+        workspace
+            .write_config("[memory.v3]\nlive = \"yes\"\n")
+            .unwrap();
+        assert_eq!(reopened(source.clone()).config.tier(), Tier::V3);
+
+        // An edit is written down by whoever made it.
+        let settings = LiveSettings::open(source.clone()).unwrap();
+        settings.write("[memory.v2]\nenabled = false\n").unwrap();
+        workspace
+            .write_config("[memory.v2]\nenabled = 0\n")
+            .unwrap();
+        assert_eq!(reopened(source).config.tier(), Tier::V1);
     }
 
     #[test]

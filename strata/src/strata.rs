@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use memory_core::config;
-use memory_core::time::is_known_zone;
 use memory_substrate::blocking;
 use memory_substrate::state::SqliteState;
 use memory_substrate::workspace::{AssistantId, Workspace};
@@ -15,6 +14,8 @@ use crate::embedding::Embedding;
 use crate::error::StrataError;
 use crate::options::StrataOptions;
 use crate::plugins::{KeyTrusted, PluginReport, Plugins, Signed, Trusted};
+use crate::settings::{LiveSettings, SettingsSource};
+use crate::zones;
 
 /// What a new assistant starts with.
 #[derive(Clone, Debug, Default)]
@@ -51,9 +52,7 @@ impl Strata {
     /// Creates an assistant on tier v3 and returns its folder. One that exists is left alone and is an error.
     pub async fn init(&self, id: &str, init: InitOptions) -> Result<PathBuf, StrataError> {
         let zone = init.time_zone.unwrap_or_else(|| "UTC".to_owned());
-        if !is_known_zone(&zone) {
-            return Err(StrataError::UnknownTimeZone { zone });
-        }
+        zones::check(&zone)?;
         let text = config::init_text(&zone)?;
         let (id, options) = (AssistantId::new(id)?, Arc::clone(&self.options));
         blocking::run(move || {
@@ -61,6 +60,9 @@ impl Strata {
             // A reader must find the database; only a writer makes one.
             let state = SqliteState::open(&workspace.state_path(), &*options.clock)?;
             drop(state);
+            drop(LiveSettings::open(
+                SettingsSource::new(&options, workspace.clone()).recording(),
+            )?);
             Ok(workspace.root().to_owned())
         })
         .await

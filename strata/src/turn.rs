@@ -91,6 +91,21 @@ impl TurnInput {
         }
     }
 
+    /// Returns what is wrong with it. A blank identifier would make one thing of what has nothing to do with one another.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let named = [
+            ("the conversation", Some(&self.conversation)),
+            ("the branch", Some(&self.branch)),
+            ("the message", self.message_id.as_ref()),
+        ];
+        for (what, id) in named {
+            if id.is_some_and(|id| id.trim().is_empty()) {
+                return Err(format!("{what} has a blank identifier: name it"));
+            }
+        }
+        Ok(())
+    }
+
     /// Returns a message that the owner of the memory typed.
     pub fn owner(conversation: impl Into<String>, text: impl Into<String>) -> Self {
         Self::new(conversation, text, Authority::Owner)

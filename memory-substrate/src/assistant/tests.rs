@@ -525,6 +525,7 @@ fn ingesting_indexes_and_tells_how_far_it_is() {
             )
             .await
             .expect("ingested");
+        let synced = synced.expect("indexed");
         assert_eq!(
             (ingested.written, synced.pages, read, indexed),
             (7, 7, 7, 7)

@@ -70,13 +70,14 @@ impl AssistantStore {
         Ok(report)
     }
 
-    /// Ingests and indexes in one go. Stopping only stops the indexing; what was ingested is found by keyword.
+    /// Ingests and indexes in one go. Stopping only stops the indexing; what was ingested is found by keyword. So it is
+    /// when the indexing fails, which therefore does not cost the report on what was ingested.
     pub async fn ingest_and_index(
         &self,
         source: IngestSource,
         options: IngestOptions,
         progress: &mut OnProgress<'_>,
-    ) -> SubstrateResult<(IngestReport, SyncReport)> {
+    ) -> SubstrateResult<(IngestReport, StoreResult<SyncReport>)> {
         let shared = &self.engine.shared;
         let intake = Ingester::new(self.writer()?, shared.files.clone());
         let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
@@ -99,11 +100,12 @@ impl AssistantStore {
         while let Ok((done, total, name)) = told.try_recv() {
             let _: ControlFlow<()> = progress(EngineProgress::Reading { done, total, name });
         }
-        self.look(true).await?;
-        let synced = self
-            .sync(&mut |step| progress(EngineProgress::Indexing(step)))
-            .await?;
-        Ok((taken_in, synced))
+        let synced = async {
+            self.look(true).await?;
+            self.sync(&mut |step| progress(EngineProgress::Indexing(step)))
+                .await
+        };
+        Ok((taken_in, synced.await))
     }
 
     /// Makes the index anew from the files, for the model that is there now, while the old one serves on; then switches

@@ -160,7 +160,7 @@ impl Pages for Host {
             return Ok(String::new());
         }
         let workspace = self.shared.workspace.clone();
-        blocking::run(move || views::now_text(&workspace))
+        blocking::run(move || Ok::<_, StoreError>(views::now_text(&workspace)))
             .await
             .map_err(failed)
     }

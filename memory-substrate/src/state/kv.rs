@@ -74,6 +74,14 @@ pub(super) fn put(connection: &Connection, place: &Place, value: Option<&str>) -
     changed.map(drop).map_err(sql("store a value"))
 }
 
+/// Removes every value that belongs to a conversation.
+pub(super) fn clear_conversations(connection: &Connection) -> StoreResult<()> {
+    connection
+        .execute("DELETE FROM tier_kv WHERE scope = 'conversation'", [])
+        .map(drop)
+        .map_err(sql("remove values"))
+}
+
 /// Returns one of the assistant's own values.
 pub(super) fn meta(connection: &Connection, key: &str) -> StoreResult<Option<String>> {
     connection

@@ -94,6 +94,14 @@ pub(super) fn clear(connection: &Connection, conversation: &str) -> StoreResult<
         .map_err(sql("clear what is in context"))
 }
 
+/// Forgets what is in the context of every conversation.
+pub(super) fn clear_all(connection: &Connection) -> StoreResult<()> {
+    connection
+        .execute("DELETE FROM resident", [])
+        .map(drop)
+        .map_err(sql("clear what is in context"))
+}
+
 fn read(row: &Row<'_>) -> rusqlite::Result<ResidentEntry> {
     Ok(ResidentEntry {
         slug: row.get::<_, Named<Slug>>("slug")?.0,

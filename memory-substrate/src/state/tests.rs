@@ -249,6 +249,29 @@ async fn residency_is_recorded_once_and_survives_a_restart() {
     state.clear_resident("c").await.expect("clear");
     assert!(state.resident("c").await.expect("read").is_empty());
     assert_eq!(state.resident("d").await.expect("read").len(), 2);
+
+    let (conversation, assistant) = (KvScope::Conversation, KvScope::Assistant);
+    for (scope, owner) in [(conversation, "d"), (assistant, "")] {
+        let value = Some("kept".to_owned());
+        state
+            .kv_put("v3", scope, owner, "key", value)
+            .await
+            .expect("put");
+    }
+    state.clear_conversations().await.expect("clear");
+    assert!(state.resident("d").await.expect("read").is_empty());
+    assert_eq!(
+        state
+            .kv_get("v3", conversation, "d", "key")
+            .await
+            .expect("read"),
+        None
+    );
+    let kept = state
+        .kv_get("v3", assistant, "", "key")
+        .await
+        .expect("read");
+    assert_eq!(kept.as_deref(), Some("kept"));
 }
 
 #[tokio::test]

@@ -12,6 +12,7 @@ use memory_core::config::Config;
 use memory_core::predicates::Tier;
 use memory_core::provenance::Authority;
 use memory_core::services::{CallScope, Notice, Requester, Severity};
+use memory_core::store::StoreError;
 use memory_core::tier::{Block, CommitToken, Explanation, TurnPlan, TurnRequest};
 
 use super::conversation::{self, Place};
@@ -83,6 +84,9 @@ impl Assistant {
     /// Explains what `begin_turn` would choose for a message, and why. Records nothing.
     pub async fn explain(&self, input: TurnInput) -> Result<Explanation, StrataError> {
         let config = self.look().await?.config;
+        if let Err(reason) = input.check() {
+            return Err(StoreError::BadRequest { reason }.into());
+        }
         if input.authority == Authority::None || config.tier() == Tier::Off {
             return Ok(Explanation::default());
         }
@@ -112,6 +116,10 @@ impl Assistant {
                 Severity::Info,
                 "the speaker has no authority, so nothing is shown".to_owned(),
             );
+            return;
+        }
+        if let Err(reason) = input.check() {
+            injection.note("bad_request", Severity::Error, reason);
             return;
         }
         injection.pending.recorded = true;
@@ -151,7 +159,14 @@ impl Assistant {
         injection.trace.configured = config.tier();
         let mut blocks = self.ask_tier(injection, engine, decided, &place).await;
         match info::block(&engine.store, &config, &input).await {
-            Ok(info) => blocks.extend(info),
+            Ok(info) => {
+                for error in &info.unreadable {
+                    let error = cause_chain(error).join(": ");
+                    let message = format!("left out of what is always shown: {error}");
+                    injection.note("static_info_incomplete", Severity::Warning, message);
+                }
+                blocks.extend(info.block);
+            }
             Err(error) => injection.fail("static_info_failed", &error),
         }
         injection.pending.place = Some(place);

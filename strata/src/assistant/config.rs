@@ -7,10 +7,15 @@ use std::sync::Arc;
 
 use memory_core::config::{self, Config, ConfigWarning, Got, Layers};
 use memory_core::predicates::Tier;
+use memory_core::services::Notice;
 use memory_substrate::blocking;
 
 use super::Assistant;
 use crate::error::StrataError;
+use crate::zones;
+
+/// Key of the time zone, of which more is asked than its form when somebody sets it.
+const TIME_ZONE: &str = "time_zone";
 
 impl Assistant {
     /// Returns the settings in force.
@@ -21,6 +26,17 @@ impl Assistant {
     /// Returns what the settings in force left out, and why.
     pub fn config_warnings(&self) -> Arc<Vec<ConfigWarning>> {
         self.settings.in_force().warnings
+    }
+
+    /// Returns the switches of the tier that a fault in the settings may have taken out of them, and that are as they
+    /// last were.
+    pub fn config_kept(&self) -> Arc<Vec<&'static str>> {
+        self.settings.in_force().unsettled
+    }
+
+    /// Returns what the owner should know about the settings in force, the most serious first.
+    pub fn config_notices(&self) -> Vec<Notice> {
+        self.settings.in_force().notices()
     }
 
     /// Returns one setting as it applies.
@@ -35,6 +51,9 @@ impl Assistant {
         &self,
         assignments: Vec<(String, String)>,
     ) -> Result<Vec<ConfigWarning>, StrataError> {
+        for (_, zone) in assignments.iter().filter(|(key, _)| key == TIME_ZONE) {
+            zones::check(zone)?;
+        }
         self.edit(move |layers| {
             let pairs: Vec<(&str, &str)> = assignments
                 .iter()
@@ -70,8 +89,7 @@ impl Assistant {
         blocking::run(move || {
             let source = settings.source();
             let (text, warnings) = change(&source.layers()?)?;
-            source.write(&text)?;
-            settings.look();
+            settings.write(&text)?;
             Ok(warnings)
         })
         .await
@@ -82,6 +100,6 @@ impl Assistant {
         work: impl FnOnce(&Layers) -> Result<T, StrataError> + Send + 'static,
     ) -> Result<T, StrataError> {
         let settings = Arc::clone(&self.settings);
-        blocking::run(move || work(&settings.source().layers()?)).await
+        blocking::run(move || work(&settings.layers_in_force()?)).await
     }
 }

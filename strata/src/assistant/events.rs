@@ -3,7 +3,7 @@
 //! The host's own rows follow first, because they must be right whichever tier serves, or none; then the serving tier is
 //! told, for what it keeps beside them.
 
-use memory_core::store::{ForkExtent, TurnTree as _};
+use memory_core::store::{ForkExtent, StoreError, TurnTree as _};
 use memory_core::tier::TierEvent;
 
 use super::{Assistant, conversation};
@@ -33,6 +33,20 @@ pub enum ConversationEvent {
 }
 
 impl Assistant {
+    /// Forgets what is in the context of every conversation, because all of them were cleared. What was said stays.
+    pub async fn clear_conversations(&self) -> Result<(), StrataError> {
+        self.writable("clear conversations")?;
+        self.look().await?;
+        let engine = self.engine().await?;
+        engine.store.state().clear_conversations().await?;
+        if let Some(pinned) = self.decide(engine).await.pinned {
+            let call = self.quiet_call("event");
+            let answer = pinned.on_event(&call, TierEvent::ClearAll).await;
+            self.noted(engine, pinned.serving(), answer).await?;
+        }
+        Ok(())
+    }
+
     /// Takes note of something that happened to a conversation.
     pub async fn on_event(
         &self,
@@ -40,6 +54,14 @@ impl Assistant {
         event: ConversationEvent,
     ) -> Result<(), StrataError> {
         self.writable("take note of an event")?;
+        let copy = match &event {
+            ConversationEvent::Fork { conversation, .. } => conversation,
+            _ => conversation,
+        };
+        if conversation.trim().is_empty() || copy.trim().is_empty() {
+            let reason = "a conversation has a blank identifier: name it".to_owned();
+            return Err(StoreError::BadRequest { reason }.into());
+        }
         self.look().await?;
         let engine = self.engine().await?;
         let state = engine.store.state();

@@ -4,8 +4,6 @@
 //! of a conversation and then stays in its history; a row in the state database says so, and compaction takes the row
 //! away together with the history. It holds what the owner said to nobody else, so only the owner is shown it.
 
-use std::collections::HashSet;
-
 use memory_core::config::Config;
 use memory_core::ledger::estimate_tokens;
 use memory_core::predicates::uses_concept_page_memory;
@@ -30,14 +28,21 @@ const KEY: &str = "static_info_message";
 /// Buffer lengths of the shorter forms.
 const SHORTER_BUFFERS: [usize; 2] = [20, 0];
 
+/// The block, and why a file is missing from it.
+#[derive(Debug, Default)]
+pub(super) struct StaticInfo {
+    pub(super) block: Option<Block>,
+    pub(super) unreadable: Vec<StoreError>,
+}
+
 /// Returns the block, unless it is in the conversation already or there is nothing to say.
 pub(super) async fn block(
     store: &AssistantStore,
     config: &Config,
     input: &TurnInput,
-) -> StoreResult<Option<Block>> {
+) -> StoreResult<StaticInfo> {
     if input.authority != Authority::Owner || !uses_concept_page_memory(config.memory.switches()) {
-        return Ok(None);
+        return Ok(StaticInfo::default());
     }
     if !input.context_lost
         && store
@@ -46,7 +51,7 @@ pub(super) async fn block(
             .await?
             .is_some()
     {
-        return Ok(None);
+        return Ok(StaticInfo::default());
     }
     let withheld = store
         .state()
@@ -59,16 +64,23 @@ pub(super) async fn block(
         .map(|lines| lines as usize);
     let budget = config.memory.retrieval.max_inject_tokens as usize;
     let workspace = store.workspace().clone();
-    let texts =
+    let (texts, unreadable) =
         blocking::run(move || {
-            let read = |lines: Option<usize>| text(&workspace, lines, &withheld);
-            let Some(full) = read(longest)? else {
-                return Ok::<_, StoreError>(Vec::new());
+            let read = |lines: Option<usize>| {
+                let request = InfoRequest {
+                    max_buffer_lines: lines,
+                    withheld: Some(&withheld),
+                };
+                views::info(&workspace, &request)
             };
-            let mut texts = vec![full];
-            if estimate_tokens(texts[0].len()) > budget / 2 {
+            let full = read(longest);
+            let mut texts: Vec<String> = full.text.into_iter().collect();
+            if texts
+                .iter()
+                .any(|full| estimate_tokens(full.len()) > budget / 2)
+            {
                 for lines in SHORTER_BUFFERS {
-                    let shorter = read(Some(lines.min(longest.unwrap_or(usize::MAX))))?;
+                    let shorter = read(Some(lines.min(longest.unwrap_or(usize::MAX)))).text;
                     texts.extend(shorter.filter(|shorter| {
                         texts.last().is_some_and(|last| shorter.len() < last.len())
                     }));
@@ -76,11 +88,11 @@ pub(super) async fn block(
                 // One view or entry may be longer than everything a prompt has room for; its beginning is better than nothing.
                 texts.extend(texts.last().and_then(|last| cut(last, budget / 2)));
             }
-            Ok(texts)
+            Ok::<_, StoreError>((texts, full.unreadable))
         })
         .await?;
     let mut texts = texts.into_iter();
-    Ok(texts.next().map(|text| Block {
+    let block = texts.next().map(|text| Block {
         id: wire::block::STATIC_INFO.to_owned(),
         tag: wire::tag::INFO.to_owned(),
         placement: Placement::AfterMemoryPrefix,
@@ -94,7 +106,8 @@ pub(super) async fn block(
         minimum_tokens: 0,
         shows: Vec::new(),
         commit: None,
-    }))
+    });
+    Ok(StaticInfo { block, unreadable })
 }
 
 /// Returns the whole lines at the beginning of a text that cost at most so many tokens, and says that it was cut; `None`
@@ -142,20 +155,6 @@ pub(super) async fn mark_lost(store: &AssistantStore, conversation: &str) -> Sto
         .state()
         .kv_put(NAMESPACE, KvScope::Conversation, conversation, KEY, None)
         .await
-}
-
-fn text(
-    workspace: &memory_substrate::workspace::Workspace,
-    max_buffer_lines: Option<usize>,
-    withheld: &HashSet<String>,
-) -> StoreResult<Option<String>> {
-    views::info_text(
-        workspace,
-        &InfoRequest {
-            max_buffer_lines,
-            withheld: Some(withheld),
-        },
-    )
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) home: Option<PathBuf>,
     /// Whose memory [environment: `STRATA_ASSISTANT`; default: default]
-    #[arg(long, global = true, value_name = "ID")]
+    #[arg(long, global = true, value_name = "ID", value_parser = name)]
     pub(crate) assistant: Option<String>,
     /// Folder that holds the tier plugins [environment: `STRATA_PLUGIN_DIR`]
     #[arg(long, global = true, value_name = "DIR")]
@@ -106,7 +106,7 @@ pub(crate) struct IngestArgs {
     #[arg(long)]
     pub(crate) memory_folder: bool,
     /// Name of the page that is read from standard input
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = name)]
     pub(crate) name: Option<String>,
 }
 
@@ -128,7 +128,7 @@ pub(crate) struct ContextArgs {
     #[arg(long)]
     pub(crate) explain: bool,
     /// The conversation the message belongs to
-    #[arg(long, value_name = "ID", default_value = "default")]
+    #[arg(long, value_name = "ID", default_value = "default", value_parser = name)]
     pub(crate) conversation: String,
     /// With what authority the message is said
     #[arg(long, value_enum, default_value_t = AuthorityArg::Owner)]
@@ -211,6 +211,7 @@ pub(crate) enum ConfigCommand {
     /// Print one setting
     Get {
         /// The dotted key
+        #[arg(value_parser = name)]
         key: String,
     },
     /// Change settings in `assistant.toml`, keeping comments and order
@@ -240,6 +241,14 @@ pub(crate) struct DemoArgs {
     pub(crate) keep: Option<PathBuf>,
 }
 
+/// Reads a name, which may be anything but blank.
+fn name(text: &str) -> Result<String, &'static str> {
+    if text.trim().is_empty() {
+        return Err("it must not be blank");
+    }
+    Ok(text.to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory as _;
@@ -256,6 +265,21 @@ mod tests {
         let cli =
             Cli::try_parse_from(["strata", "context", "hi", "--json", "--home", "/h"]).unwrap();
         assert!(cli.global.json && cli.global.home == Some("/h".into()));
+    }
+
+    #[test]
+    fn what_names_something_must_not_be_blank() {
+        for blank in [
+            ["strata", "context", "hi", "--conversation", ""],
+            ["strata", "context", "hi", "--assistant", " "],
+            ["strata", "context", "hi", "--home", ""],
+            ["strata", "context", "hi", "--plugins", ""],
+            ["strata", "ingest", "-", "--name", ""],
+        ] {
+            assert!(Cli::try_parse_from(blank).is_err(), "{blank:?}");
+        }
+        assert!(Cli::try_parse_from(["strata", "ingest", ""]).is_err());
+        assert!(Cli::try_parse_from(["strata", "config", "get", ""]).is_err());
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! `config`: the settings of an assistant.
 
+use memory_core::config::Origin;
 use serde_json::{Value, json};
 use strata::{Access, Assistant, ConfigWarning, ErrorKind};
 
@@ -37,7 +38,8 @@ pub(crate) async fn run(session: &Session, command: ConfigCommand) -> Result<Rep
 }
 
 fn show(session: &Session, assistant: &Assistant, origin: bool) -> Report {
-    let config = assistant.config();
+    let (config, kept) = (assistant.config(), assistant.config_kept());
+    let origin_of = |key: &str, origin: Origin| origin_name(&kept, key, origin);
     let mut rows = Vec::new();
     let mut data = Vec::new();
     for entry in config.entries() {
@@ -49,18 +51,16 @@ fn show(session: &Session, assistant: &Assistant, origin: bool) -> Report {
             let place = entry
                 .place
                 .map_or_else(String::new, |place| format!(", {place}"));
-            row.push(
-                session
-                    .console
-                    .style
-                    .dim(format!("{}{place}", entry.origin)),
-            );
+            row.push(session.console.style.dim(format!(
+                "{}{place}",
+                origin_of(entry.spec.key, entry.origin)
+            )));
         }
         rows.push(row);
         data.push(json!({
             "key": entry.spec.key,
             "value": entry.value.map_or(Value::Null, memory_core::config::Value::to_json),
-            "origin": entry.origin.as_str(),
+            "origin": origin_of(entry.spec.key, entry.origin),
             "line": entry.place.map(|place| place.line),
             "column": entry.place.map(|place| place.column),
         }));
@@ -69,12 +69,21 @@ fn show(session: &Session, assistant: &Assistant, origin: bool) -> Report {
     for line in columns(&rows) {
         text.push(line);
     }
-    let warnings = assistant.config_warnings();
+    let warnings = assistant.config_notices();
     Report::done(
         json!({ "tier": config.tier(), "settings": data }),
         text.finish(),
     )
-    .warn(warnings.iter().map(ToString::to_string))
+    .warn(warnings.into_iter().map(|notice| notice.message))
+}
+
+/// Returns where a value comes from. A switch that is as it was before a fault comes from none of the layers.
+fn origin_name(kept: &[&str], key: &str, origin: Origin) -> &'static str {
+    if kept.contains(&key) {
+        "kept"
+    } else {
+        origin.as_str()
+    }
 }
 
 async fn get(assistant: &Assistant, key: &str) -> Result<Report, Failure> {
@@ -86,7 +95,7 @@ async fn get(assistant: &Assistant, key: &str) -> Result<Report, Failure> {
     let data = json!({
         "key": got.spec.key,
         "value": got.value.as_ref().map_or(Value::Null, memory_core::config::Value::to_json),
-        "origin": got.origin.as_str(),
+        "origin": origin_name(&assistant.config_kept(), key, got.origin),
         "line": got.place.map(|place| place.line),
         "column": got.place.map(|place| place.column),
         "accepts": got.spec.accepts(),
@@ -112,7 +121,7 @@ async fn changed(
         data.push(json!({
             "key": key,
             "value": got.value.as_ref().map_or(Value::Null, memory_core::config::Value::to_json),
-            "origin": got.origin.as_str(),
+            "origin": origin_name(&assistant.config_kept(), &key, got.origin),
         }));
     }
     let data = json!({ "settings": data, "tier": assistant.config().tier() });

@@ -3,11 +3,11 @@
 use serde_json::json;
 use strata::{
     Access, Assistant, Authority, Explanation, Injection, Notice, Severity, StrataError, TurnEnd,
-    TurnInput, cause_chain,
+    TurnInput, TurnTrace, cause_chain,
 };
 
 use super::args::{AuthorityArg, ContextArgs};
-use super::output::{Failure, Lines, Report, Style, columns};
+use super::output::{Exit, Failure, Lines, Report, Style, columns};
 use super::{Session, argument_or_input};
 
 /// Prints the blocks for a message exactly as a host would put them into a prompt.
@@ -41,8 +41,8 @@ pub(crate) async fn context(session: &Session, args: ContextArgs) -> Result<Repo
     if !injection.blocks.is_empty() {
         text.push(injection.text());
     }
-    if let Some(explanation) = &explanation {
-        explain(&injection, explanation, style, &mut text);
+    if args.explain {
+        explain(&injection, explanation.as_ref(), style, &mut text);
     }
     let (good_to_know, serious): (Vec<_>, Vec<_>) = injection
         .notices
@@ -58,8 +58,8 @@ pub(crate) async fn context(session: &Session, args: ContextArgs) -> Result<Repo
         (messages(good_to_know), messages(serious));
     if injection.blocks.is_empty() && notes.is_empty() && warnings.is_empty() {
         notes.push(format!(
-            "nothing to inject (tier {})",
-            injection.trace.configured
+            "nothing to inject ({})",
+            described(&injection.trace)
         ));
     }
     // A notice says it once for each change; a command is always the first to see it.
@@ -74,13 +74,6 @@ pub(crate) async fn context(session: &Session, args: ContextArgs) -> Result<Repo
             })
             .cloned(),
     );
-    let mut attached = false;
-    if args.attach {
-        match attach(&assistant, &injection).await {
-            Ok(()) => attached = true,
-            Err(error) => failed.push(failure("record what was shown", &error)),
-        }
-    }
     warnings.extend(failed);
     let data = json!({
         "blocks": injection.blocks,
@@ -88,9 +81,21 @@ pub(crate) async fn context(session: &Session, args: ContextArgs) -> Result<Repo
         "trace": injection.trace,
         "notices": injection.notices,
         "explanation": explanation,
-        "attached": attached,
+        // Comes true once this has been written; the exit code says if it did not.
+        "attached": args.attach,
     });
-    Ok(Report::done(data, text.finish()).warn(warnings).note(notes))
+    let report = Report::done(data, text.finish()).warn(warnings).note(notes);
+    if !args.attach {
+        return Ok(report);
+    }
+    // What nobody could read must not count as seen.
+    session.console.print_now("context", &report)?;
+    Ok(match attach(&assistant, &injection).await {
+        Ok(()) => Report::printed(),
+        Err(error) => Report::printed()
+            .warn([failure("record what was shown", &error)])
+            .exit(Exit::Partly),
+    })
 }
 
 async fn attach(assistant: &Assistant, injection: &Injection) -> Result<(), StrataError> {
@@ -104,17 +109,30 @@ fn failure(action: &str, error: &StrataError) -> String {
     format!("could not {action}: {}", cause_chain(error).join(": "))
 }
 
-fn explain(injection: &Injection, explanation: &Explanation, style: Style, text: &mut Lines) {
+/// Says which tier is configured and what serves.
+fn described(trace: &TurnTrace) -> String {
+    let configured = trace.configured;
+    trace.serving.as_ref().map_or_else(
+        || format!("tier {configured} is configured, none serves"),
+        |serving| {
+            format!(
+                "tier {configured} is configured, {} served by `{}` {}",
+                serving.tier, serving.plugin, serving.version
+            )
+        },
+    )
+}
+
+/// Adds how the blocks were chosen; without an explanation, as far as the turn itself tells.
+fn explain(
+    injection: &Injection,
+    explanation: Option<&Explanation>,
+    style: Style,
+    text: &mut Lines,
+) {
     let trace = &injection.trace;
     text.push("");
-    let serving = trace.serving.as_ref().map_or_else(
-        || "served by none".to_owned(),
-        |serving| format!("served by `{}` {}", serving.plugin, serving.version),
-    );
-    text.push(style.bold(format!(
-        "tier {}, {serving}, turn {}",
-        trace.configured, trace.turn
-    )));
+    text.push(style.bold(format!("{}, turn {}", described(trace), trace.turn)));
     text.push(format!(
         "{} candidates, {} of {} tokens, {:.1} ms",
         trace.pool_size,
@@ -131,6 +149,9 @@ fn explain(injection: &Injection, explanation: &Explanation, style: Style, text:
     for code in &trace.degraded {
         text.push(format!("degraded: {code}"));
     }
+    let Some(explanation) = explanation else {
+        return;
+    };
     for note in &explanation.notes {
         text.push(format!("note: {note}"));
     }

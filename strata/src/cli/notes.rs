@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde_json::json;
 use strata::{
     Access, Authority, Channel, ErrorKind, IngestAction, IngestOptions, IngestReport, IngestSource,
-    InitOptions, Origin, RememberInput, SyncReport,
+    InitOptions, Origin, RememberInput, StrataError, SyncReport, cause_chain,
 };
 
 use super::args::{IngestArgs, InitArgs, RememberArgs};
@@ -55,7 +55,12 @@ pub(crate) async fn ingest(session: &Session, args: IngestArgs) -> Result<Report
             .ingest(source, options, &mut |at| progress.engine(&at))
             .await;
         match done {
-            Ok(done) => reports.push(done),
+            Ok((pages, index)) => reports.push((pages, Ok(index))),
+            Err(StrataError::NotIndexed { report, source }) => {
+                // What follows would fail alike, and is not read for that.
+                reports.push((*report, Err(cause_chain(source.as_ref()).join(": "))));
+                break;
+            }
             Err(error) => {
                 progress.finish();
                 return Err(error.into());
@@ -69,7 +74,7 @@ pub(crate) async fn ingest(session: &Session, args: IngestArgs) -> Result<Report
     for (pages, index) in &reports {
         partly |= describe(
             pages,
-            index,
+            index.as_ref().map_err(String::as_str),
             session.console.style,
             &mut text,
             &mut warnings,
@@ -77,7 +82,13 @@ pub(crate) async fn ingest(session: &Session, args: IngestArgs) -> Result<Report
     }
     let data = reports
         .iter()
-        .map(|(pages, index)| json!({ "report": pages, "index": sync_data(index) }))
+        .map(|(pages, index)| {
+            json!({
+                "report": pages,
+                "index": index.as_ref().ok().map(sync_data),
+                "index_error": index.as_ref().err(),
+            })
+        })
         .collect();
     let exit = if partly { Exit::Partly } else { Exit::Done };
     Ok(Report::done(data, text.finish()).warn(warnings).exit(exit))
@@ -123,12 +134,13 @@ fn source(path: PathBuf, memory_folder: bool) -> Result<IngestSource, Failure> {
 /// Describes what became of a source and returns whether something is left to do.
 fn describe(
     pages: &IngestReport,
-    index: &SyncReport,
+    index: Result<&SyncReport, &str>,
     style: Style,
     text: &mut Lines,
     warnings: &mut Vec<String>,
 ) -> bool {
-    let mut partly = pages.invalid > 0 || pages.skipped > 0 || index.stopped;
+    let mut partly = pages.invalid > 0 || pages.skipped > 0;
+    partly |= index.is_err() || index.is_ok_and(|index| index.stopped);
     for page in &pages.pages {
         let name = &page.original_name;
         for fault in &page.faults {
@@ -186,8 +198,16 @@ fn describe(
         parts.extend((number > 0).then(|| format!("{what} {number}")));
     }
     text.push(format!("{} {}", style.green("ingested:"), parts.join(", ")));
-    if !pages.dry_run {
-        text.push(indexed(index, style));
+    match index {
+        Ok(_) if pages.dry_run => {}
+        Ok(index) => text.push(indexed(index, style)),
+        Err(reason) => {
+            text.push(format!("{} nothing", style.red("indexed:")));
+            warnings.push(format!(
+                "the index could not be written, so what was ingested is found by words only: {reason}; `strata \
+                 reindex` makes the index anew"
+            ));
+        }
     }
     partly
 }

@@ -9,6 +9,10 @@ use std::io::{self, IsTerminal as _, Write as _};
 use serde_json::{Value, json};
 use strata::{ErrorKind, StrataError, cause_chain};
 
+use super::terminal::{escaped, for_terminal, wants_colour};
+
+pub(crate) use super::terminal::Style;
+
 /// How a program ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -76,6 +80,8 @@ pub(crate) struct Report {
     pub(crate) notes: Vec<String>,
     /// How the program ends.
     pub(crate) exit: Exit,
+    /// Whether the result was printed already, because something had to come after it.
+    printed: bool,
 }
 
 impl Report {
@@ -87,6 +93,15 @@ impl Report {
             warnings: Vec::new(),
             notes: Vec::new(),
             exit: Exit::Done,
+            printed: false,
+        }
+    }
+
+    /// Returns the report of a command whose result was printed already.
+    pub(crate) fn printed() -> Self {
+        Self {
+            printed: true,
+            ..Self::done(Value::Null, "")
         }
     }
 
@@ -137,6 +152,20 @@ impl Failure {
         }
     }
 
+    /// Returns what a person can do.
+    fn next_step(&self) -> &'static str {
+        match self {
+            Self::Strata(error) => error.advice(),
+            Self::Own {
+                kind: ErrorKind::NotFound,
+                ..
+            } => Some("check how it is written"),
+            Self::Own { .. } => None,
+            Self::Stream(_) => Some("check where the output goes and whether there is room"),
+        }
+        .unwrap_or_else(|| next_step(self.kind()))
+    }
+
     fn kind(&self) -> ErrorKind {
         match self {
             Self::Strata(error) => error.kind(),
@@ -165,15 +194,11 @@ fn next_step(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::Failed => "`strata doctor` checks everything; `-v` logs more",
         ErrorKind::Usage => "`strata help` lists commands and options",
-        ErrorKind::NotFound => {
-            "`strata init` creates a workspace, `strata config show` lists the settings"
-        }
+        ErrorKind::NotFound => "check how it is written; `-v` logs more",
         ErrorKind::Conflict => "nothing was changed",
         ErrorKind::NotPermitted => "check who owns the files below the home folder",
         ErrorKind::Unavailable => "try again later, or `strata doctor` to see what is missing",
-        ErrorKind::Damaged => {
-            "`strata doctor` names what is damaged; the index can be rebuilt with `strata reindex`"
-        }
+        ErrorKind::Damaged => "`strata doctor` names what is damaged and what helps",
     }
 }
 
@@ -193,9 +218,7 @@ pub(crate) struct Console {
 impl Console {
     /// Returns the console of this process.
     pub(crate) fn new(json: bool, variable: impl Fn(&str) -> Option<String>) -> Self {
-        let style = |terminal: bool| Style {
-            on: !json && wants_colour(terminal, &variable),
-        };
+        let style = |terminal: bool| Style::new(!json && wants_colour(terminal, &variable));
         let error_terminal = io::stderr().is_terminal();
         Self {
             json,
@@ -226,7 +249,15 @@ impl Console {
         })
     }
 
+    /// Prints a result at once, for a command that has something to do once it can be read.
+    pub(crate) fn print_now(&self, command: &str, report: &Report) -> Result<(), Failure> {
+        self.print_report(command, report).map_err(Failure::Stream)
+    }
+
     fn print_report(&self, command: &str, report: &Report) -> io::Result<()> {
+        if report.printed {
+            return self.print_remarks(report);
+        }
         if self.json {
             return print_json(&json!({
                 "schema": format!("strata.{command}/1"),
@@ -238,7 +269,7 @@ impl Console {
         self.print_remarks(report)?;
         if !report.text.is_empty() {
             let mut out = io::stdout().lock();
-            writeln!(out, "{}", report.text)?;
+            writeln!(out, "{}", for_terminal(&report.text))?;
             out.flush()?;
         }
         Ok(())
@@ -248,10 +279,12 @@ impl Console {
     fn print_remarks(&self, report: &Report) -> io::Result<()> {
         let mut out = io::stderr().lock();
         for warning in &report.warnings {
-            writeln!(out, "{} {warning}", self.error_style.yellow("warning:"))?;
+            let label = for_terminal(&self.error_style.yellow("warning:"));
+            writeln!(out, "{label} {}", escaped(warning))?;
         }
         for note in &report.notes {
-            writeln!(out, "{} {note}", self.error_style.dim("note:"))?;
+            let label = for_terminal(&self.error_style.dim("note:"));
+            writeln!(out, "{label} {}", escaped(note))?;
         }
         Ok(())
     }
@@ -267,16 +300,17 @@ impl Console {
             return print_json(&json!({
                 "schema": format!("strata.{command}/1"),
                 "ok": false,
-                "error": { "code": kind.name(), "message": message, "causes": causes, "next": next_step(kind) },
+                "error": { "code": kind.name(), "message": message, "causes": causes, "next": failure.next_step() },
                 "warnings": [],
             }));
         }
         let mut out = io::stderr().lock();
-        writeln!(out, "{} {message}", self.error_style.red("error:"))?;
+        let label = for_terminal(&self.error_style.red("error:"));
+        writeln!(out, "{label} {}", escaped(&message))?;
         for cause in causes {
-            writeln!(out, "  because: {cause}")?;
+            writeln!(out, "  because: {}", escaped(cause))?;
         }
-        writeln!(out, "  next: {}", next_step(kind))
+        writeln!(out, "  next: {}", failure.next_step())
     }
 }
 
@@ -285,62 +319,6 @@ fn print_json(value: &Value) -> io::Result<()> {
     serde_json::to_writer_pretty(&mut out, value).map_err(io::Error::from)?;
     writeln!(out)?;
     out.flush()
-}
-
-/// Tells whether text is coloured: never with `NO_COLOR`, always with `CLICOLOR_FORCE`, else on a terminal.
-fn wants_colour(terminal: bool, variable: impl Fn(&str) -> Option<String>) -> bool {
-    let set = |name: &str| variable(name).is_some_and(|value| !value.is_empty());
-    if set("NO_COLOR") {
-        return false;
-    }
-    let forced = variable("CLICOLOR_FORCE").is_some_and(|value| !value.is_empty() && value != "0");
-    forced || (terminal && variable("TERM").is_none_or(|term| term != "dumb"))
-}
-
-/// Colours text, or leaves it plain.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Style {
-    on: bool,
-}
-
-impl Style {
-    /// Returns the style that leaves everything plain.
-    #[cfg(test)]
-    pub(crate) const fn plain() -> Self {
-        Self { on: false }
-    }
-
-    fn paint(self, code: &str, text: impl Display) -> String {
-        if self.on {
-            format!("\x1b[{code}m{text}\x1b[0m")
-        } else {
-            text.to_string()
-        }
-    }
-
-    pub(crate) fn bold(self, text: impl Display) -> String {
-        self.paint("1", text)
-    }
-
-    pub(crate) fn dim(self, text: impl Display) -> String {
-        self.paint("2", text)
-    }
-
-    pub(crate) fn red(self, text: impl Display) -> String {
-        self.paint("1;31", text)
-    }
-
-    pub(crate) fn green(self, text: impl Display) -> String {
-        self.paint("32", text)
-    }
-
-    pub(crate) fn yellow(self, text: impl Display) -> String {
-        self.paint("33", text)
-    }
-
-    pub(crate) fn cyan(self, text: impl Display) -> String {
-        self.paint("36", text)
-    }
 }
 
 /// Lines of text that are put together piece by piece.
@@ -365,6 +343,11 @@ impl Lines {
 
 /// Returns rows as columns that line up. The last column is not padded.
 pub(crate) fn columns(rows: &[Vec<String>]) -> Vec<String> {
+    // Escaped here already, because that makes a cell longer.
+    let rows: Vec<Vec<String>> = rows
+        .iter()
+        .map(|row| row.iter().map(|cell| escaped(cell).into_owned()).collect())
+        .collect();
     let count = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
         rows.iter()
@@ -395,40 +378,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn colour_follows_the_conventions() {
-        let with = |pairs: &'static [(&'static str, &'static str)]| {
-            move |name: &str| {
-                pairs
-                    .iter()
-                    .find(|(key, _)| *key == name)
-                    .map(|(_, value)| (*value).to_owned())
-            }
-        };
-        assert!(wants_colour(true, with(&[])));
-        assert!(!wants_colour(false, with(&[])));
-        assert!(!wants_colour(true, with(&[("NO_COLOR", "1")])));
-        assert!(wants_colour(true, with(&[("NO_COLOR", "")])));
-        assert!(wants_colour(false, with(&[("CLICOLOR_FORCE", "1")])));
-        assert!(!wants_colour(false, with(&[("CLICOLOR_FORCE", "0")])));
-        assert!(!wants_colour(
-            true,
-            with(&[("NO_COLOR", "1"), ("CLICOLOR_FORCE", "1")])
-        ));
-        assert!(!wants_colour(true, with(&[("TERM", "dumb")])));
-    }
-
-    #[test]
     fn columns_line_up() {
         let rows = [
             vec!["a".to_owned(), "b".to_owned()],
             vec!["ccc".to_owned(), "dd".to_owned()],
         ];
         assert_eq!(columns(&rows), ["a    b", "ccc  dd"]);
-    }
-
-    #[test]
-    fn plain_style_adds_nothing() {
-        assert_eq!(Style::plain().red("x"), "x");
-        assert_eq!(Style { on: true }.red("x"), "\x1b[1;31mx\x1b[0m");
     }
 }

@@ -37,9 +37,9 @@ async fn show(session: &Session) -> Result<Report, Failure> {
         None => text.push("serving:    none"),
     }
     let warnings = assistant
-        .config_warnings()
-        .iter()
-        .map(ToString::to_string)
+        .config_notices()
+        .into_iter()
+        .map(|notice| notice.message)
         .chain(status.reason.clone())
         .collect::<Vec<_>>();
     Ok(Report::done(json!(status), text.finish()).warn(warnings))

@@ -15,7 +15,7 @@ use memory_substrate::workspace::{AssistantId, Workspace};
 use super::{DoctorReport, Finding};
 use crate::error::StrataError;
 use crate::options::StrataOptions;
-use crate::settings::SettingsSource;
+use crate::settings::{LiveSettings, SettingsSource};
 
 /// Opens the workspace and looks at its folder and its lock.
 pub(super) async fn workspace(
@@ -111,12 +111,11 @@ pub(super) async fn settings(
     options: &StrataOptions,
     workspace: &Workspace,
     report: &mut DoctorReport,
-) -> Option<Config> {
+) -> Option<Arc<Config>> {
     let source = SettingsSource::new(options, workspace.clone());
-    let loaded =
-        blocking::run(move || Ok::<_, StrataError>(Config::load(&source.layers()?)?)).await;
-    let (config, warnings) = match loaded {
-        Ok(loaded) => loaded,
+    let loaded = blocking::run(move || LiveSettings::open(source)).await;
+    let loaded = match loaded {
+        Ok(loaded) => loaded.in_force(),
         Err(error) => {
             report.failed(
                 "settings",
@@ -126,7 +125,16 @@ pub(super) async fn settings(
             return None;
         }
     };
-    for warning in &warnings {
+    if let Some(evidence) = loaded.tier_is_kept() {
+        report.add(
+            "settings.tier",
+            Finding::Problem,
+            evidence,
+            Some("strata tier set"),
+        );
+    }
+    let (config, warnings) = (loaded.config, loaded.warnings);
+    for warning in warnings.iter() {
         report.add(
             "settings",
             Finding::Warning,

@@ -10,7 +10,7 @@ use memory_core::predicates::Tier;
 use memory_core::predicates::registry::BUILT;
 use memory_core::services::{Call, Services};
 use memory_core::tier::{CommitToken, Explanation, TierEvent, TierStats, TurnPlan, TurnRequest};
-use plugin_host::{LoadError, PinnedTurn, Slot, SlotError, Wanted};
+use plugin_host::{LoadError, Outcome, PinnedTurn, Slot, SlotError, Wanted};
 
 use super::Serving;
 
@@ -38,14 +38,23 @@ impl TierDesk {
     ) -> Option<Arc<LoadError>> {
         let wanted = self.wanted(config);
         let change = self.slot.ensure(&wanted, services).await;
-        if let Some(timings) = change.timings {
-            tracing::info!(tier = %wanted.tier, total_us = timings.total().as_micros(), "the tier was changed");
+        let status = self.slot.status();
+        if change.outcome != Outcome::Unchanged {
+            let serving = status.serving.as_ref();
+            tracing::info!(
+                configured = %wanted.tier,
+                serving = %serving.map_or(Tier::Off, |serving| serving.tier),
+                plugin = serving.map(|serving| serving.plugin.as_str()),
+                sha256 = serving.map(|serving| serving.sha256.as_str()),
+                outcome = ?change.outcome,
+                total_us = change.timings.map(|timings| timings.total().as_micros()),
+                "what serves was decided anew"
+            );
         }
         // The wish for a tier that was removed is the wish for none, and this is why.
         if let Err(removed) = BUILT.require(config.tier()) {
             return Some(Arc::new(removed.into()));
         }
-        let status = self.slot.status();
         status.problem.filter(|_| status.configured == wanted.tier)
     }
 

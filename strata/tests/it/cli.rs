@@ -113,21 +113,196 @@ fn memory_that_is_damaged_leaves_warnings_and_no_failure() {
     }
     let asked = fixture.run(&["context", QUESTION]).expect(0);
     assert!(asked.err.contains("damaged"), "{asked:?}");
-    let printed = fixture
+    // The prompt is printed before anything is recorded, so the exit code tells that it could not be.
+    let run = fixture
         .run(&["context", QUESTION, "--attach", "--explain", "--json"])
-        .expect(0)
-        .json();
-    assert_eq!(printed["data"]["attached"], false);
-    for said in ["could not explain", "could not record"] {
-        assert!(
-            printed["warnings"]
-                .as_array()
-                .unwrap()
-                .iter()
-                .any(|warning| warning.as_str().unwrap().contains(said)),
-            "{said}: {printed}"
-        );
+        .expect(7);
+    let printed = run.json();
+    assert!(run.err.contains("could not record"), "{run:?}");
+    assert!(
+        printed["warnings"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|warning| warning.as_str().unwrap().contains("could not explain")),
+        "{printed}"
+    );
+}
+
+#[test]
+fn what_could_not_be_printed_does_not_count_as_seen() {
+    let fixture = Fixture::ingested();
+    let first = fixture.run(&["context", QUESTION]).expect(0);
+    for format in [&[][..], &["--json"][..]] {
+        let full = std::fs::File::options()
+            .write(true)
+            .open("/dev/full")
+            .unwrap();
+        let mut command = fixture.command(&["context", QUESTION, "--attach"]);
+        let ended = command.args(format).stdout(full).output().unwrap();
+        assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+        let again = fixture.run(&["context", QUESTION]).expect(0);
+        assert_eq!(again.out, first.out);
     }
+    fixture.run(&["context", QUESTION, "--attach"]).expect(0);
+    assert_eq!(fixture.data(&["context", QUESTION])["text"], "");
+}
+
+#[test]
+fn a_blank_name_is_refused() {
+    let fixture = Fixture::ingested();
+    for blank in ["", "  ", "\t"] {
+        for arguments in [
+            &["context", "hi", "--conversation", blank][..],
+            &["context", "hi", "--conversation", blank, "--json"],
+            &["context", "hi", "--assistant", blank],
+            &["config", "get", blank],
+            &["tier", "set", blank],
+            &["ingest", "-", "--name", blank],
+        ] {
+            fixture.run(arguments).expect(2);
+        }
+    }
+    fixture.run(&["context", "hi", "--home", ""]).expect(2);
+}
+
+#[test]
+fn nothing_that_steers_a_terminal_gets_there() {
+    let fixture = Fixture::ingested();
+    fixture.note(
+        "Cl\u{1b}[2Jear.md",
+        "---\ntitle: [un\u{1b}[31mclosed\n---\nThe quince\u{1b}]0;owned\u{7} press \u{202e}is here. See [[No\u{1b}[8mwhere]].\n",
+    );
+    let notes = fixture.path("notes");
+    let notes = notes.to_str().unwrap();
+    for (arguments, coloured) in [
+        (&["ingest", notes][..], false),
+        (
+            &["context", "Where is the quince press?", "--explain"],
+            false,
+        ),
+        (
+            &["context", "Where is the quince press?", "--explain"],
+            true,
+        ),
+        (&["doctor"], false),
+        (&["doctor"], true),
+        (&["context", "hi", "--assistant", "a\u{1b}[2J"], false),
+        (&["config", "get", "no\u{1b}[2Jkey"], true),
+    ] {
+        let mut command = fixture.command(arguments);
+        if coloured {
+            command.env("CLICOLOR_FORCE", "1");
+        }
+        let ended = command.output().unwrap();
+        let said = [ended.stdout, ended.stderr].concat();
+        let said = String::from_utf8(said).unwrap();
+        // Our own colours are all that may be left.
+        let mut rest = said.clone();
+        for code in ["0", "1", "2", "1;31", "32", "33", "36"] {
+            rest = rest.replace(&format!("\x1b[{code}m"), "");
+        }
+        let steers = |letter: char| letter.is_control() && letter != '\n' && letter != '\t';
+        assert!(
+            !rest.contains(steers) && !rest.contains('\u{202e}'),
+            "{said:?}"
+        );
+        assert!(coloured || rest == said, "{said:?}");
+    }
+    let shown = fixture
+        .run(&["context", "Where is the quince press?"])
+        .expect(0);
+    assert!(shown.out.contains("\\u{1b}]0;owned"), "{shown:?}");
+    let data = fixture.data(&["context", "Where is the quince press?"]);
+    assert!(
+        data["text"].as_str().unwrap().contains("\u{1b}]0;owned"),
+        "{data}"
+    );
+}
+
+#[test]
+fn what_to_do_next_fits_what_happened() {
+    let fixture = Fixture::ingested();
+    let next = |arguments: &[&str], code: i32| {
+        let run = fixture.run(arguments).expect(code);
+        let next = run
+            .err
+            .lines()
+            .find_map(|line| line.strip_prefix("  next: "));
+        next.unwrap_or_default().to_owned()
+    };
+    let unknown = next(&["config", "get", "memory.v3.needle_k"], 3);
+    assert!(
+        unknown.contains("config show") && !unknown.contains("init"),
+        "{unknown}"
+    );
+    let nowhere = next(&["ingest", "no-such-folder"], 3);
+    assert!(
+        !nowhere.contains("init") && !nowhere.contains("config"),
+        "{nowhere}"
+    );
+    let plugin = next(&["plugins", "trust", "tier-v9"], 3);
+    assert!(plugin.contains("plugins list"), "{plugin}");
+    let nobody = next(&["context", "hi", "--assistant", "nobody"], 3);
+    assert!(nobody.contains("--assistant"), "{nobody}");
+    let twice = next(&["init"], 4);
+    assert!(twice.contains("left as it is"), "{twice}");
+
+    let lock = std::fs::File::open(fixture.workspace("LOCK")).unwrap();
+    lock.lock().unwrap();
+    let busy = next(&["remember", "something"], 6);
+    assert!(busy.contains("that process"), "{busy}");
+    drop(lock);
+    std::fs::write(fixture.workspace("state.db"), [7; 4096]).unwrap();
+    for journal in ["state.db-wal", "state.db-shm"] {
+        drop(std::fs::remove_file(fixture.workspace(journal)));
+    }
+    let damaged = next(&["remember", "something"], 8);
+    assert!(
+        damaged.contains("backup") && !damaged.contains("reindex"),
+        "{damaged}"
+    );
+}
+
+#[test]
+fn pages_that_could_not_be_indexed_are_reported_with_that() {
+    let fixture = Fixture::new();
+    fixture.run(&["init"]).expect(0);
+    let index = fixture.workspace("index");
+    drop(std::fs::remove_dir_all(&index));
+    std::fs::write(&index, "in the way\n").unwrap();
+    let notes = fixture.path("notes");
+    let run = fixture.run(&["ingest", notes.to_str().unwrap()]).expect(7);
+    assert!(run.out.contains("wrote 3 pages"), "{run:?}");
+    assert!(run.out.contains("indexed: nothing"), "{run:?}");
+    assert!(run.err.contains("strata reindex"), "{run:?}");
+    let run = fixture
+        .run(&["ingest", notes.to_str().unwrap(), "--json"])
+        .expect(7);
+    let data = run.json();
+    let first = &data["data"][0];
+    assert!(
+        first["index"].is_null() && first["index_error"].is_string(),
+        "{data}"
+    );
+    let asked = fixture.run(&["context", QUESTION]).expect(0);
+    assert!(asked.out.contains("<memory>"), "found by words: {asked:?}");
+    std::fs::remove_file(&index).unwrap();
+    fixture.run(&["reindex"]).expect(0);
+    fixture.run(&["ingest", notes.to_str().unwrap()]).expect(0);
+}
+
+#[test]
+fn a_view_that_cannot_be_read_costs_only_itself() {
+    let fixture = Fixture::ingested();
+    let recent = fixture.workspace("memory/recent.md");
+    drop(std::fs::remove_file(&recent));
+    std::fs::create_dir(&recent).unwrap();
+    let essentials = fixture.workspace("memory/essentials.md");
+    std::fs::write(essentials, "Nora is allergic to hazelnuts.\n").unwrap();
+    let asked = fixture.run(&["context", "hello"]).expect(0);
+    assert!(asked.out.contains("hazelnuts"), "{asked:?}");
+    assert!(asked.err.contains("recent.md"), "{asked:?}");
 }
 
 #[test]

@@ -88,8 +88,12 @@ fn an_unknown_key_names_the_one_that_was_meant() {
     .unwrap();
     let shown = fixture.run(&["tier", "show"]).expect(0);
     assert!(
-        shown.err.contains("line 2") && shown.err.contains("`v2`"),
+        shown.err.contains("line 2") && shown.err.contains("the configured tier is now `v3`"),
         "a slip must be loud: {shown:?}"
+    );
+    assert!(
+        shown.out.contains("configured: v3"),
+        "and change nothing: {shown:?}"
     );
 }
 
@@ -147,4 +151,59 @@ async fn an_open_assistant_follows_its_file_and_survives_a_broken_one() {
         injection.trace.serving
     );
     assert_eq!(injection.trace.configured, Tier::V3);
+}
+
+#[test]
+fn a_time_zone_that_nobody_knows_is_refused() {
+    let fixture = Fixture::ingested();
+    let refused = fixture
+        .run(&["config", "set", "time_zone", "Mars/Berlin"])
+        .expect(2);
+    assert!(
+        refused.err.contains("did you mean `Europe/Berlin`?"),
+        "{refused:?}"
+    );
+    fixture
+        .run(&["config", "set", "time_zone", "Mars/X"])
+        .expect(2);
+    let zone = fixture.data(&["config", "get", "time_zone"]);
+    assert_eq!(zone["value"], "Europe/Berlin");
+    fixture
+        .run(&["config", "set", "time_zone", "Asia/Tokyo"])
+        .expect(0);
+}
+
+#[test]
+fn a_slip_at_a_switch_changes_no_tier_even_for_a_program_that_starts_later() {
+    let fixture = Fixture::ingested();
+    let file = fixture.workspace("assistant.toml");
+    let good = std::fs::read_to_string(&file).unwrap();
+    let slip = good.replace("live = true", "live = \"yes\"");
+    assert_ne!(slip, good);
+    std::fs::write(&file, &slip).unwrap();
+
+    let shown = fixture.run(&["tier", "show"]).expect(0);
+    assert!(shown.out.contains("configured: v3"), "{shown:?}");
+    assert!(
+        shown.err.contains("fault at a switch of the tier"),
+        "{shown:?}"
+    );
+    let asked = fixture.data(&["context", "tape robot"]);
+    assert_eq!(asked["trace"]["configured"], "v3");
+    assert_eq!(asked["notices"][0]["code"], "tier_switch_faulty");
+    let got = fixture.data(&["config", "get", "memory.v3.live"]);
+    assert_eq!(
+        (&got["value"], &got["origin"]),
+        (&true.into(), &"kept".into())
+    );
+    let examined = fixture.run(&["doctor"]).expect(8);
+    assert!(
+        examined.out.contains("problem settings.tier"),
+        "{examined:?}"
+    );
+
+    fixture.run(&["tier", "set", "v3"]).expect(0);
+    fixture.run(&["doctor"]).expect(0);
+    let got = fixture.data(&["config", "get", "memory.v3.live"]);
+    assert_eq!(got["origin"], "assistant");
 }

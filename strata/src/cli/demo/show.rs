@@ -9,6 +9,7 @@ use super::Played;
 use super::script::ScriptTurn;
 use crate::cli::Session;
 use crate::cli::output::{Failure, Lines, columns};
+use crate::cli::terminal::for_terminal;
 
 /// Describes a turn.
 pub(super) fn describe(
@@ -150,7 +151,7 @@ pub(super) fn summary(session: &Session, played: &[Played], digest: &str) -> Str
 /// Prints a piece at once, because the next one takes a while.
 pub(super) fn print(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
-    writeln!(out, "{text}")
+    writeln!(out, "{}", for_terminal(text))
         .and_then(|()| out.flush())
         .map_err(Failure::Stream)
 }

@@ -346,7 +346,7 @@ impl MemoryTier for Probe {
             }
             "never" => std::future::pending::<()>().await,
             "spin" => spin(),
-            "flood" => flood(),
+            "100 000 events" => flood(),
             "slow" => wait(call, Duration::from_millis(50)).await,
             "until cancelled" => {
                 while !call.is_cancelled() {
