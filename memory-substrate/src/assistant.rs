@@ -260,6 +260,13 @@ impl AssistantStore {
                 told(conflict),
             ));
         }
+        for (name, reason) in &writer.recovery().spool.refused {
+            notices.post(notice(
+                &format!("note_refused_{name}"),
+                Severity::Warning,
+                format!("the note `{name}` could not be kept and was moved to `spool/refused` ({reason})"),
+            ));
+        }
         if let Some(loss) = &writer.recovery().loss {
             notices.post(notice("state_lost", Severity::Error, loss.message()));
         }

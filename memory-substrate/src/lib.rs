@@ -22,6 +22,7 @@ pub mod remember;
 pub mod segment;
 pub mod services;
 pub mod snapshot;
+pub mod spool;
 pub mod state;
 pub mod sync;
 pub mod views;

@@ -105,7 +105,22 @@ impl Rememberer {
         context: WriteContext,
     ) -> SubstrateResult<RememberReceipt> {
         let (shared, zone) = (Arc::clone(&self.shared), zone.to_owned());
-        blocking::run(move || shared.remember(&input, &zone, context)).await
+        blocking::run(move || {
+            let now = shared.clock.now();
+            shared.remember(&input, &zone, context, now)
+        })
+        .await
+    }
+
+    /// Keeps entries that were said at some instant, on the calling thread, which may block.
+    pub(crate) fn remember_at(
+        &self,
+        input: &RememberInput,
+        zone: &str,
+        context: WriteContext,
+        at: Timestamp,
+    ) -> SubstrateResult<RememberReceipt> {
+        self.shared.remember(input, zone, context, at)
     }
 }
 
@@ -115,6 +130,7 @@ impl Shared {
         input: &RememberInput,
         zone: &str,
         context: WriteContext,
+        now: Timestamp,
     ) -> SubstrateResult<RememberReceipt> {
         let texts: Vec<String> = input
             .texts
@@ -127,7 +143,6 @@ impl Shared {
                 reason: "there is nothing to remember; pass some text".to_owned(),
             });
         }
-        let now = self.clock.now();
         let entries = Entries {
             source: source_of(input, now)?,
             texts,

@@ -14,6 +14,7 @@ use self::loss::open_state;
 use crate::fs::sweep::{sweep_shared, sweep_tree};
 use crate::oplog::{OpLog, WriteConflict};
 use crate::remember::Rememberer;
+use crate::spool::{self, SpoolReport};
 use crate::state::SqliteState;
 use crate::workspace::{Workspace, WriterLock};
 
@@ -44,6 +45,8 @@ pub struct Recovery {
     pub left: usize,
     /// Changes that met an edit made meanwhile.
     pub conflicts: Vec<WriteConflict>,
+    /// Notes that other processes had left.
+    pub spool: SpoolReport,
     /// The state database, if it was lost.
     pub loss: Option<StateLoss>,
     /// Temporary files of writes that were cut off, which were removed.
@@ -123,14 +126,27 @@ impl Writer {
             tracing::warn!(%error, "old versions could not be removed");
         }
         let workspace = workspace.with_fs(Arc::new(log.overlay()));
-        Ok(Self {
+        let mut writer = Self {
             workspace,
             state,
             log,
             clock,
             ids,
             recovery,
-        })
+        };
+        if writer.refusal().is_none() {
+            match spool::drain(&writer.workspace, &writer.rememberer()) {
+                Ok(report) => writer.recovery.spool = report,
+                Err(error) => tracing::warn!(
+                    error = &error as &dyn std::error::Error,
+                    "notes that were left are kept by the next start"
+                ),
+            }
+            if writer.recovery.spool.kept > 0 {
+                drop(writer.settle());
+            }
+        }
+        Ok(writer)
     }
 
     /// Returns the folder, whose files are shown as they are once every acknowledged write is in them.

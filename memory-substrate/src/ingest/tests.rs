@@ -7,7 +7,6 @@ use std::sync::Mutex;
 use memory_core::env::{FileInfo, Fs};
 use memory_core::store::{PageOrigin, StateStore as _, StoreError};
 use memory_core::text::fault::FaultKind;
-use memory_core::time::Timestamp;
 
 use super::*;
 use crate::fs::RealFs;
@@ -376,7 +375,7 @@ async fn how_pages_came_in_is_recorded_with_their_old_names() {
         original_name: "Fruit/Kiwi!.md".to_owned(),
         origin: Origin::Import,
         authority: Authority::Owner,
-        at: Timestamp::from_millis(5),
+        at: testing::NOW,
     };
     assert_eq!(
         place.ingester.state.page_origins().await.expect("read"),

@@ -46,7 +46,16 @@ impl SqliteState {
         };
         let mut writer = self.connections.writer()?;
         let connection = writer.flushing()?;
-        if connection.execute("ATTACH ?1 AS damaged", [name]).is_err() {
+        // A file that lost its end is only read at all with this setting; nothing of a schema is written here.
+        let allow = |allowed: bool, connection: &Connection| {
+            connection
+                .pragma_update(None, "writable_schema", allowed)
+                .map_err(sql("read a damaged database"))
+        };
+        allow(true, connection)?;
+        if let Err(error) = connection.execute("ATTACH ?1 AS damaged", [name]) {
+            tracing::warn!(%error, "nothing of the damaged database can be read");
+            allow(false, connection)?;
             return Ok(Vec::new());
         }
         let version: rusqlite::Result<u32> =
@@ -71,6 +80,7 @@ impl SqliteState {
                 }
             }
         }
+        allow(false, connection)?;
         connection
             .execute_batch("DETACH damaged")
             .map_err(sql("let go of the damaged database"))?;

@@ -78,6 +78,8 @@ pub(super) fn open_state(
         Ok(state) => (state, Some(("the file is missing".to_owned(), None))),
         Err(StoreError::Damaged { reason, .. }) if !rescue::is_intact(&path) => {
             let kept = set_aside(workspace, clock.now())?;
+            // What else the reason says is advice for leaving the file where it is.
+            let reason = reason.split(';').next().unwrap_or_default().to_owned();
             (SqliteState::open(&path, clock)?, Some((reason, Some(kept))))
         }
         Err(error) => return Err(error),
