@@ -17,6 +17,7 @@ use crate::checkout::{Checkout, describe};
 use crate::files;
 use crate::output::{human_bytes, note, say};
 
+mod elsewhere;
 mod sidecar;
 mod variants;
 
@@ -58,52 +59,9 @@ impl Options {
 /// Builds what the options ask for.
 pub(crate) fn run(checkout: &Checkout, options: &Options) -> Result<()> {
     match &options.path {
-        Some(folder) => build_path(checkout, folder),
+        Some(folder) => elsewhere::build(checkout, folder),
         None => build(checkout, options.test_plugins),
     }
-}
-
-/// Builds one crate from anywhere into the plugin folder. It stays there until its folder is gone.
-fn build_path(checkout: &Checkout, folder: &Path) -> Result<()> {
-    let _lock = files::lock(&checkout.root().join("target").join("plugins.lock"))?;
-    let manifest = folder.join("Cargo.toml");
-    let manifest = fs::canonicalize(&manifest)
-        .with_context(|| format!("there is no crate at `{}`", folder.display()))?;
-    let name = package_name(&manifest)?;
-    let metadata = shallow_metadata(checkout, &checkout.root().join("Cargo.toml"))?;
-    if tiers(&metadata).any(|tier| tier.name.as_str() == name) {
-        bail!("`{name}` is the name of a tier of this checkout; give the crate another one");
-    }
-    let installed = build_standalone(checkout, &manifest, &[], &checkout.plugins())?;
-    let list = elsewhere_file(checkout);
-    let mut known = elsewhere(checkout)?;
-    known.insert(manifest);
-    let lines: String = known
-        .iter()
-        .map(|manifest| format!("{}\n", manifest.display()))
-        .collect();
-    files::write_atomic(&list, lines.as_bytes())?;
-    write_allow_file(checkout)?;
-    say(format_args!("{}", installed.display()));
-    Ok(())
-}
-
-fn elsewhere_file(checkout: &Checkout) -> PathBuf {
-    checkout.root().join("target").join("plugins.elsewhere")
-}
-
-/// Returns the manifests of crates that were built by `--path` and are still there.
-fn elsewhere(checkout: &Checkout) -> Result<BTreeSet<PathBuf>> {
-    let list = elsewhere_file(checkout);
-    let text = match fs::read_to_string(&list) {
-        Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-        Err(error) => {
-            return Err(error).with_context(|| format!("cannot read `{}`", list.display()));
-        }
-    };
-    let manifests = text.lines().map(PathBuf::from);
-    Ok(manifests.filter(|manifest| manifest.is_file()).collect())
 }
 
 /// Builds every tier, and the plugins that only tests load if `test_plugins` is set.
@@ -139,7 +97,7 @@ pub(crate) fn build(checkout: &Checkout, test_plugins: bool) -> Result<()> {
         install(&folder, tier, &built, &abi)?;
     }
 
-    for manifest in elsewhere(checkout)? {
+    for manifest in elsewhere::known(checkout)? {
         known.insert(folder.join(sidecar::file_name(&package_name(&manifest)?)));
     }
     for manifest in test_plugin_manifests(checkout)? {
@@ -487,7 +445,7 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
-    use super::{Options, elsewhere, elsewhere_file, locked_version, prune, seed_lock};
+    use super::{Options, locked_version, prune, seed_lock};
     use crate::checkout::Checkout;
 
     #[test]
@@ -537,24 +495,6 @@ mod tests {
         ] {
             assert!(parse(wrong).is_err(), "{wrong:?}");
         }
-    }
-
-    #[test]
-    fn a_crate_from_elsewhere_is_known_while_it_is_there() {
-        let folder = tempfile::tempdir().expect("a temporary folder can be made");
-        fs::write(folder.path().join("Cargo.toml"), "").expect("write");
-        let checkout = Checkout::at(folder.path()).expect("a checkout");
-        assert!(elsewhere(&checkout).expect("no list").is_empty());
-        let mine = folder.path().join("mine.toml");
-        fs::create_dir_all(folder.path().join("target")).expect("write");
-        let text = format!("{}\n/nowhere/Cargo.toml\n", mine.display());
-        fs::write(elsewhere_file(&checkout), text).expect("write");
-        assert!(elsewhere(&checkout).expect("a list").is_empty());
-        fs::write(&mine, "").expect("write");
-        assert_eq!(
-            elsewhere(&checkout).expect("a list"),
-            BTreeSet::from([mine])
-        );
     }
 
     #[test]

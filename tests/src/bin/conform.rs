@@ -46,7 +46,20 @@ fn parse(words: impl Iterator<Item = String>) -> Result<Arguments> {
 }
 
 #[tokio::main]
-async fn main() -> Result<ExitCode> {
+async fn main() -> ExitCode {
+    match run().await {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            // Nobody reads standard error any more if this fails.
+            writeln!(io::stderr(), "error: {error:#}").ok();
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Checks and prints, and returns whether every rule holds.
+async fn run() -> Result<bool> {
     let arguments = parse(std::env::args().skip(1))?;
     conform::silence_planned_panics();
     let target = Target::find(&arguments.library)?;
@@ -59,9 +72,5 @@ async fn main() -> Result<ExitCode> {
         writeln!(out, "{report}")?;
     }
     out.flush()?;
-    Ok(if report.conforms() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(report.conforms())
 }

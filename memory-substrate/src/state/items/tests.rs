@@ -755,3 +755,175 @@ proptest! {
         });
     }
 }
+
+#[tokio::test]
+async fn zz_measure() {
+    use memory_core::store::{StateStore as _, TurnTree as _};
+    let place = Place::new();
+    let state = place.open();
+    let start = std::time::Instant::now();
+    let mut commits = Vec::new();
+    for batch in 0..20 {
+        let mut ops = Vec::new();
+        for n in 0..500 {
+            let name = format!("i{}", batch * 500 + n);
+            ops.push(operation(
+                &format!("a{name}"),
+                &name,
+                0,
+                Change::Add(new_item(&format!("claim {name}"), "_global")),
+            ));
+            ops.push(operation(
+                &format!("p{name}"),
+                &name,
+                1,
+                process(&format!("claim {name}")),
+            ));
+        }
+        state.commit_items(owner(batch, ops)).await.unwrap();
+    }
+    println!("10k items, 20k ops: {:?}", start.elapsed());
+    for n in 0..200 {
+        let name = format!("x{n}");
+        let start = std::time::Instant::now();
+        state
+            .commit_items(owner(
+                1000,
+                vec![operation(
+                    &format!("a{name}"),
+                    &name,
+                    0,
+                    Change::Add(new_item("claim", "_global")),
+                )],
+            ))
+            .await
+            .unwrap();
+        commits.push(start.elapsed());
+    }
+    commits.sort();
+    println!("one add p50 {:?} p95 {:?}", commits[100], commits[190]);
+    let mut bare = Vec::new();
+    for n in 0..200 {
+        let start = std::time::Instant::now();
+        state.put_meta("k", Some(n.to_string())).await.unwrap();
+        bare.push(start.elapsed());
+    }
+    bare.sort();
+    println!("bare put_meta p50 {:?} p95 {:?}", bare[100], bare[190]);
+    for (what, query) in [
+        (
+            "agent 20",
+            ItemQuery {
+                limit: 20,
+                ..ItemQuery::new(Authority::Owner, Consumer::Agent, at(2000))
+            },
+        ),
+        (
+            "listing 20",
+            ItemQuery {
+                limit: 20,
+                ..ItemQuery::new(Authority::Owner, Consumer::Listing, at(2000))
+            },
+        ),
+        (
+            "known_at 20",
+            ItemQuery {
+                limit: 20,
+                known_at: Some(at(10)),
+                ..ItemQuery::new(Authority::Owner, Consumer::Agent, at(2000))
+            },
+        ),
+        (
+            "by id",
+            ItemQuery {
+                only: vec![id("i77")],
+                ..ItemQuery::new(Authority::Owner, Consumer::Agent, at(2000))
+            },
+        ),
+        (
+            "by claim",
+            ItemQuery {
+                claim_hash: Some(Claim::new("claim i77").unwrap().claim_hash()),
+                ..ItemQuery::new(Authority::Owner, Consumer::Agent, at(2000))
+            },
+        ),
+    ] {
+        let start = std::time::Instant::now();
+        let n = state.items(query).await.unwrap().len();
+        println!("{what}: {n} in {:?}", start.elapsed());
+    }
+    let start = std::time::Instant::now();
+    let check = state.verify_ledger().await.unwrap();
+    println!(
+        "verify {} ops, {} faults: {:?}",
+        check.operations,
+        check.faults.len(),
+        start.elapsed()
+    );
+    let mut parent: Option<String> = None;
+    for n in 0..2000_u64 {
+        let node = memory_core::store::TurnNode {
+            id: format!("t{n}"),
+            conversation: "c".into(),
+            parent: parent.clone(),
+            branch: "main".into(),
+            turn: n / 2 + 1,
+            role: memory_core::services::Role::User,
+            text: "x".into(),
+            finalised: true,
+            speaker: None,
+            principal: None,
+            authority: Authority::Owner,
+            agent: None,
+            channel: Channel::Global,
+            origin: Origin::UserDirect,
+            event_time: at(0),
+            ingestion_time: at(0),
+            metadata: "{}".into(),
+            attached_blocks: vec![],
+        };
+        parent = Some(node.id.clone());
+        state
+            .write_unflushed_blocking(|tx| crate::state::turns::put(tx, &node))
+            .unwrap();
+        if n % 20 == 0 {
+            let shown = vec![memory_core::services::Resident {
+                slug: Slug::parse(&format!("p{n}")).unwrap(),
+                section: None,
+                bytes: 1,
+            }];
+            state
+                .write_unflushed_blocking(|tx| {
+                    crate::state::residency::record(
+                        tx,
+                        "c",
+                        &node.id,
+                        memory_core::predicates::Tier::V3,
+                        &shown,
+                        at(0),
+                    )
+                })
+                .unwrap();
+        }
+    }
+    let time = |what: &'static str| {
+        let start = std::time::Instant::now();
+        move |n: usize| println!("{what}: {n} in {:?}", start.elapsed())
+    };
+    let t = time("resident linear");
+    t(state.resident("c").await.unwrap().len());
+    state.rewind("c", "t1990").await.unwrap();
+    let t = time("resident branched, 2000 messages");
+    t(state.resident("c").await.unwrap().len());
+    let t = time("recent 6");
+    t(state.recent_in_conversation("c", 6).await.unwrap().len());
+    let t = time("fork 1991");
+    t(state
+        .fork_conversation("c", "d", memory_core::store::ForkExtent::Full, at(0))
+        .await
+        .unwrap()
+        .messages
+        .len());
+    let t = time("delete 2000");
+    t(usize::try_from(state.delete_conversation("c").await.unwrap().total()).unwrap());
+}

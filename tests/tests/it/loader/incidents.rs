@@ -69,7 +69,9 @@ async fn a_panic_in_each_method_of_a_turn_counts() {
         let folder = Folder::with_probe();
         let host = folder.host();
         let slot = host.slot("ada");
-        let wanted = wanted_with(&format!("{{\"label\":\"one\",\"fault\":\"panic_in_{method}\"}}"));
+        let wanted = wanted_with(&format!(
+            "{{\"label\":\"one\",\"fault\":\"panic_in_{method}\"}}"
+        ));
         slot.ensure(&wanted, &services::all()).await;
         for time in 1..=3 {
             assert_eq!(quarantine(host), None, "{method}");
