@@ -46,6 +46,10 @@ const EMBEDDED_IN_A_TURN: usize = 16;
 
 /// Whether an assistant is opened for writing.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one for each opening, and it is taken apart at once"
+)]
 pub enum OpenMode {
     /// As the one writer; the lock is held as long as the store lives.
     ReadWrite(WriterLock),

@@ -49,10 +49,6 @@ where
 }
 
 /// Runs work that may block and of which nobody awaits the end. Outside a tokio runtime it is done at once.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "this is the module through which blocking work goes"
-)]
 pub(crate) fn detach(work: impl FnOnce() + Send + 'static) {
     match tokio::runtime::Handle::try_current() {
         Ok(runtime) => drop(runtime.spawn_blocking(work)),

@@ -195,7 +195,7 @@ impl OpLog {
         let (fs, health) = (self.inner.fs.as_ref(), &self.inner.health);
         if let Err(error) = health.keep_reserve(fs) {
             if let Some(halt) = Halt::of_io("reserve space in", health.reserve(), &error) {
-                self.inner.stop(halt);
+                self.inner.stop(&halt);
                 return health.require().map(|()| settled);
             }
             tracing::warn!(%error, "no disk space could be reserved");
@@ -270,7 +270,7 @@ impl Inner {
         let marks = applying.marks;
         let noted = self.note(&marks);
         if let Err(halt) = ended {
-            self.stop(halt);
+            self.stop(&halt);
         }
         noted.map_err(|error| self.failed(error))?;
         self.health.require()?;
@@ -306,14 +306,14 @@ impl Inner {
     fn failed(&self, error: StoreError) -> StoreError {
         match Halt::of_store(&error, &self.root.join("state.db")) {
             Some(halt) => {
-                self.stop(halt.clone());
+                self.stop(&halt);
                 halt.error()
             }
             None => error,
         }
     }
 
-    fn stop(&self, halt: Halt) {
+    fn stop(&self, halt: &Halt) {
         if !self.health.stop(halt.clone()) {
             return;
         }
@@ -321,7 +321,7 @@ impl Inner {
         // Should this fail too, the next writer still compares every open operation with its files.
         if let Err(error) = self
             .state
-            .write_blocking(|transaction| ops::put_halt(transaction, Some(&halt)))
+            .write_blocking(|transaction| ops::put_halt(transaction, Some(halt)))
         {
             tracing::error!(%error, "the failure of the disk could not be recorded");
         }

@@ -500,7 +500,7 @@ mod tests {
         let waiting = {
             let workspace = workspace.clone();
             std::thread::spawn(move || {
-                workspace.lock_within("strata ingest", Duration::from_secs(60))
+                workspace.lock_within("strata ingest", Duration::from_mins(1))
             })
         };
         drop(held);

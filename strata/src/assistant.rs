@@ -68,6 +68,10 @@ pub struct Assistant {
 
 /// How far the writing side is open.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "an assistant has one, and it is never moved about"
+)]
 enum Writing {
     /// Not at all: the assistant is for reading only, or opening failed and let the lock go.
     Closed,

@@ -85,7 +85,7 @@ impl Applying<'_> {
         };
         match done {
             Ok(outcome) => self.marks.push((Arc::clone(open), outcome)),
-            Err(failure) => self.failed(failure, open.part.paths())?,
+            Err(failure) => self.failed(&failure, open.part.paths())?,
         }
         Ok(())
     }
@@ -193,7 +193,7 @@ impl Applying<'_> {
             }
             match self.read(path) {
                 Ok(there) => files.push(Appended::new(path, there, open)),
-                Err(failure) => self.failed(failure, std::iter::once(path))?,
+                Err(failure) => self.failed(&failure, std::iter::once(path))?,
             }
         }
         for at in 0..files.len() {
@@ -223,7 +223,7 @@ impl Applying<'_> {
                         .map(|open| (Arc::clone(open), Outcome::Done));
                     self.marks.extend(done);
                 }
-                Err(failure) => self.failed(failure, std::iter::once(file.path))?,
+                Err(failure) => self.failed(&failure, std::iter::once(file.path))?,
             }
         }
         Ok(())
@@ -312,7 +312,7 @@ impl Applying<'_> {
     /// Takes note of a failure: the disk's ends everything, any other holds back what is to be done to these paths.
     fn failed<'a>(
         &mut self,
-        failure: Failure,
+        failure: &Failure,
         paths: impl Iterator<Item = &'a str>,
     ) -> Result<(), Halt> {
         if let Some(halt) = Halt::of_io(failure.action, &failure.place, &failure.error) {

@@ -125,7 +125,7 @@ pub(super) fn rename(
     let request = requested(shared, OperationKind::Rename, &request, context)?;
     let old = from.clone();
     carry_out(shared, request, move |shared, connection, id| {
-        let Some(content) = compare(shared, &from, &expected)? else {
+        let Some(bytes) = compare(shared, &from, &expected)? else {
             return Err(StoreError::NotFound {
                 what: from.to_string(),
             });
@@ -148,7 +148,7 @@ pub(super) fn rename(
             path,
             change: Change::Rename {
                 to: target,
-                content,
+                content: bytes,
             },
             origin: OriginChange::of(from, before, None),
         };
@@ -186,11 +186,11 @@ where
 fn requested(
     shared: &Shared,
     kind: OperationKind,
-    content: &impl Serialize,
+    what: &impl Serialize,
     context: WriteContext,
 ) -> StoreResult<Request> {
     let name =
-        serde_json::to_vec(content).map_err(|error| StoreError::engine("name a request", error))?;
+        serde_json::to_vec(what).map_err(|error| StoreError::engine("name a request", error))?;
     Ok(Request {
         kind,
         context,

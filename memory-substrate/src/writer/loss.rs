@@ -5,6 +5,7 @@
 //! that was never made. A damaged file is kept aside, and whatever can still be read of it is taken over. What is known
 //! of an entry of the buffer no longer may have been said by anybody, so it is shown to nobody.
 
+use std::fmt::Write as _;
 use std::io;
 use std::path::PathBuf;
 
@@ -51,13 +52,14 @@ impl StateLoss {
         }
         text.push_str("; pages, buffer and archive are whole");
         if self.withheld > 0 {
-            text.push_str(&format!(
+            let _ = write!(
+                text,
                 ", and {} entries of the buffer are shown to nobody because it is not known who said them",
                 self.withheld
-            ));
+            );
         }
         if let Some(kept) = &self.kept {
-            text.push_str(&format!("; the damaged file is `{}`", kept.display()));
+            let _ = write!(text, "; the damaged file is `{}`", kept.display());
         }
         text
     }

@@ -159,9 +159,11 @@ impl std::fmt::Debug for View {
 }
 
 fn printed(tree: &Tree) -> String {
-    tree.iter()
-        .map(|(path, bytes)| format!("{path}: {:?}\n", String::from_utf8_lossy(bytes)))
-        .collect()
+    let lines: Vec<String> = tree
+        .iter()
+        .map(|(path, bytes)| format!("{path}: {:?}", String::from_utf8_lossy(bytes)))
+        .collect();
+    lines.join("\n")
 }
 
 fn origins_of(state: &SqliteState) -> Vec<String> {
