@@ -160,7 +160,8 @@ impl Assistant {
         drop(deciding);
         let mut reason = problem
             .as_ref()
-            .map(|error| cause_chain(error.as_ref()).join(": "));
+            .map(|error| cause_chain(error.as_ref()).join(": "))
+            .or_else(|| engine.desk.waiting());
         let pinned = match pin {
             Pin::Held(pinned) => Some(pinned),
             Pin::Nothing => None,

@@ -117,6 +117,15 @@ pub(super) async fn folder(options: &StrataOptions, plugins: &Plugins, report: &
         lists.join(", ")
     );
     report.ok("plugins.folder", evidence);
+    match plugins.warnings().await {
+        Ok(warnings) => {
+            for warning in warnings {
+                let fix = Some("repair the file by hand; the other lists count meanwhile");
+                report.add("plugins.allow", Finding::Warning, warning, fix);
+            }
+        }
+        Err(error) => report.failed("plugins.allow", &error, None),
+    }
     let plugins = match plugins.reports().await {
         Ok(plugins) => plugins,
         Err(error) => return report.failed("plugins", &error, None),

@@ -58,6 +58,14 @@ impl TierDesk {
         status.problem.filter(|_| status.configured == wanted.tier)
     }
 
+    /// Returns the change that waits because the settings change too often.
+    pub(crate) fn waiting(&self) -> Option<String> {
+        self.slot
+            .status()
+            .pending
+            .map(|pending| pending.to_string())
+    }
+
     /// Holds what serves a tier for one turn; `None` when that tier is not served.
     pub(crate) fn pin(&self, tier: Tier) -> Pin {
         loop {

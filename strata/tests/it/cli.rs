@@ -231,7 +231,7 @@ fn what_to_do_next_fits_what_happened() {
             .find_map(|line| line.strip_prefix("  next: "));
         next.unwrap_or_default().to_owned()
     };
-    let unknown = next(&["config", "get", "memory.v3.needle_k"], 3);
+    let unknown = next(&["config", "get", "time_zonee"], 3);
     assert!(
         unknown.contains("config show") && !unknown.contains("init"),
         "{unknown}"

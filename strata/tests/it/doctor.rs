@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use strata::Access;
 
-use crate::fixture::Fixture;
+use crate::fixture::{Fixture, built_plugins};
 
 fn found<'a>(data: &'a Value, id: &str) -> Vec<&'a Value> {
     data["checks"]
@@ -149,4 +149,27 @@ async fn the_writers_lock_is_looked_at_and_left_alone() {
         "{held}"
     );
     drop(holder);
+}
+
+#[test]
+fn a_broken_allow_list_is_named_and_takes_nothing_from_the_others() {
+    let fixture = Fixture::ingested();
+    let list = fixture.path("home/plugins.allow.toml");
+    std::fs::write(&list, "[[allow]]\nid = \"x\"\n").unwrap();
+    // What the checkout built has a list of its own.
+    let built = built_plugins();
+    let data = fixture.data(&["doctor", "--plugins", built.to_str().unwrap()]);
+    let lists = found(&data, "plugins.allow");
+    assert_eq!(lists.len(), 1, "{data:#}");
+    let evidence = lists[0]["evidence"].as_str().unwrap();
+    assert!(
+        evidence.contains("plugins.allow.toml") && evidence.contains("missing key `sha256`"),
+        "{evidence}"
+    );
+    assert!(
+        found(&data, "plugins")
+            .iter()
+            .all(|check| check["severity"] == "ok"),
+        "{data:#}"
+    );
 }

@@ -1,5 +1,6 @@
 //! Which tier is configured and what serves: two facts, and every place that shows the one shows the other.
 
+use memory_core::predicates::registry::BUILT;
 use memory_core::store::StateStore as _;
 use strata::{Tier, TurnInput};
 
@@ -127,7 +128,8 @@ async fn check_every_place(fixture: &Fixture, expected: &Expected) {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_place_shows_both_facts() {
     let fixture = Fixture::ingested();
-    for (tier, plugin) in [("v3", "tier-v3"), ("v2", "tier-v2"), ("v1", "tier-v1")] {
+    for row in BUILT.rows().iter().rev() {
+        let (tier, plugin) = (row.tier.as_str(), row.plugin);
         fixture.run(&["tier", "set", tier]).expect(0);
         let expected = Expected {
             configured: tier,

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Once;
 use std::time::Duration;
 
+use memory_core::predicates::registry::BUILT;
 use tempfile::TempDir;
 use tests::conform::{self, Options, RULES, Report, Status, Target};
 use tests::host::plugin_folder;
@@ -105,8 +106,8 @@ async fn check_conforms(folder: &Path, id: &str, options: &Options) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn our_tiers_and_the_template_conform() {
     let options = Options::default();
-    for id in ["tier-v1", "tier-v2", "tier-v3"] {
-        check_conforms(&plugin_folder(), id, &options).await;
+    for row in BUILT.rows() {
+        check_conforms(&plugin_folder(), row.plugin, &options).await;
     }
     check_conforms(&tests_folder(), "tier-template", &options).await;
 }

@@ -123,12 +123,12 @@ async fn a_library_that_a_signed_manifest_does_not_speak_of_is_refused() {
 async fn a_key_is_trusted_for_its_plugins_only() {
     let key = key();
     let folder = signed_with(&key);
-    folder.trust_key("v2-team", key.public(), Some(vec!["tier-v2".to_owned()]));
+    folder.trust_key("their-team", key.public(), Some(vec!["another".to_owned()]));
     assert_eq!(
         refusal(&folder).await,
-        "plugin `probe`: key `v2-team`, which signed it, is not trusted for this plugin"
+        "plugin `probe`: key `their-team`, which signed it, is not trusted for this plugin"
     );
-    folder.trust_key("v2-team", key.public(), Some(vec!["probe".to_owned()]));
+    folder.trust_key("their-team", key.public(), Some(vec!["probe".to_owned()]));
     check_trusted(&folder).await;
 }
 

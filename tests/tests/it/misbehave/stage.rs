@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use memory_core::predicates::registry::BUILT;
 use memory_core::services::KvScope;
 use memory_core::store::StateStore as _;
 use memory_substrate::embed::SeededEmbedder;
@@ -32,8 +33,8 @@ impl Stage {
     pub(crate) async fn new() -> Self {
         let folder = TempDir::new().expect("a folder");
         std::fs::create_dir_all(folder.path().join("plugins")).expect("made");
-        for tier in ["tier-v1", "tier-v2", "tier-v3"] {
-            put(&folder, &plugin_folder(), tier, b"");
+        for row in BUILT.rows() {
+            put(&folder, &plugin_folder(), row.plugin, b"");
         }
         put(&folder, &plugin_folder().join("test"), "probe", b"");
         let strata = open(&folder);
