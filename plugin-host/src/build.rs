@@ -98,6 +98,7 @@ impl Build {
         self.quarantine().map_or(Ok(()), |reason| {
             Err(LoadError::Quarantined {
                 plugin: self.manifest.id.clone(),
+                sha256: self.sha256.clone(),
                 reason,
             })
         })

@@ -311,6 +311,8 @@ pub enum LoadError {
     Quarantined {
         /// The plugin.
         plugin: String,
+        /// Hash of the build's library.
+        sha256: String,
         /// Why.
         reason: Quarantine,
     },

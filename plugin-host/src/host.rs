@@ -43,6 +43,8 @@ pub struct Verified {
 pub struct BuildIncidents {
     /// The plugin.
     pub plugin: String,
+    /// The tier it serves.
+    pub tier: Tier,
     /// Its own version.
     pub version: String,
     /// Hash of the library.
@@ -83,6 +85,47 @@ pub(crate) enum Source {
 
 /// The build whose `create` has begun on a loading thread.
 type Creating = Arc<OnceLock<Arc<Build>>>;
+
+/// A wait for the thread that loads a library and makes an instance.
+///
+/// When it ends before that thread does, because it took too long or because the turn that asked was given up, the thread
+/// goes on being watched. If it has not ended when it would be tried again, it is taken for one that never will: each
+/// attempt would cost one more thread.
+struct Awaited {
+    made: Option<oneshot::Receiver<Result<Instance, LoadError>>>,
+    creating: Creating,
+    host: Handle,
+    retry: Duration,
+}
+
+impl Awaited {
+    /// Returns what the thread has made, `None` when it is late.
+    async fn within(
+        &mut self,
+        limit: Duration,
+    ) -> Option<Result<Result<Instance, LoadError>, oneshot::error::RecvError>> {
+        let made = self.made.as_mut()?;
+        let answer = tokio::time::timeout(limit, made).await.ok()?;
+        self.made = None;
+        Some(answer)
+    }
+}
+
+impl Drop for Awaited {
+    fn drop(&mut self) {
+        let Some(made) = self.made.take() else {
+            return;
+        };
+        let (creating, retry) = (Arc::clone(&self.creating), self.retry);
+        drop(self.host.spawn(async move {
+            if tokio::time::timeout(retry, made).await.is_err()
+                && let Some(build) = creating.get()
+            {
+                build.note_blocked(Method::Create, retry);
+            }
+        }));
+    }
+}
 
 impl PluginHost {
     /// Starts the machinery. Services of the host will run on the runtime of the handle.
@@ -201,6 +244,7 @@ impl PluginHost {
     pub fn incidents(&self) -> Vec<BuildIncidents> {
         let of = |build: Arc<Build>| BuildIncidents {
             plugin: build.manifest().id.clone(),
+            tier: build.manifest().tier,
             version: build.manifest().version.clone(),
             sha256: build.sha256().to_owned(),
             quarantine: build.quarantine(),
@@ -272,7 +316,7 @@ impl PluginHost {
             Source::Named(plugin) => plugin.clone(),
             Source::Loaded(build) => build.manifest().id.clone(),
         };
-        let (sender, mut receiver) = oneshot::channel();
+        let (sender, receiver) = oneshot::channel();
         let (host, assistant) = (Arc::clone(self), assistant.to_owned());
         let (config, services) = (config.to_owned(), services.clone());
         let creating = Creating::default();
@@ -290,18 +334,19 @@ impl PluginHost {
                 plugin: plugin.clone(),
                 source,
             })?;
-        let mut instance = match tokio::time::timeout(self.limits.create, &mut receiver).await {
-            Ok(Ok(made)) => made?,
-            Ok(Err(_)) => {
-                let message = "the loading thread ended without an answer".to_owned();
-                return Err(LoadError::Create {
-                    plugin,
-                    code: ErrorCode::INTERNAL,
-                    message,
-                });
-            }
-            Err(_) => {
-                self.watch_late(receiver, creating);
+        let mut awaited = Awaited {
+            made: Some(receiver),
+            creating,
+            host: self.handle.clone(),
+            retry: self.limits.retry,
+        };
+        let mut instance = match awaited.within(self.limits.create).await {
+            Some(answer) => answer.map_err(|_| LoadError::Create {
+                plugin: plugin.clone(),
+                code: ErrorCode::INTERNAL,
+                message: "the loading thread ended without an answer".to_owned(),
+            })??,
+            None => {
                 return Err(LoadError::CreateTimeout {
                     plugin,
                     limit_ms: millis(self.limits.create),
@@ -310,23 +355,6 @@ impl PluginHost {
         };
         instance.timings.health = self.check_health(&plugin, &instance.guest).await?;
         Ok(instance)
-    }
-
-    /// Waits for a `create` that is late. If it has not ended when it would be tried again, it is taken for one that never
-    /// will: each attempt would cost one more thread.
-    fn watch_late(
-        &self,
-        receiver: oneshot::Receiver<Result<Instance, LoadError>>,
-        creating: Creating,
-    ) {
-        let retry = self.limits.retry;
-        drop(self.handle.spawn(async move {
-            if tokio::time::timeout(retry, receiver).await.is_err()
-                && let Some(build) = creating.get()
-            {
-                build.note_blocked(Method::Create, retry);
-            }
-        }));
     }
 
     /// Asks a new instance for its health, and returns how long the answer took if it is a good one.

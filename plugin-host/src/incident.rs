@@ -22,7 +22,7 @@ const PANICS_REMEMBERED: usize = 64;
 const MESSAGE: usize = 512;
 
 /// What kind of thing went wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IncidentKind {
     /// It panicked, and the panic was contained.

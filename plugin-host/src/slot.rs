@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 use crate::build::Build;
 use crate::drain::{Drained, drain};
 use crate::error::{LoadError, SlotError};
-use crate::host::{Instance, PluginHost, Source};
+use crate::host::{BuildIncidents, Instance, PluginHost, Source};
 use crate::metrics::{ChangeCounters, ChangeMetrics, add};
 use crate::pinned::PinnedTurn;
 
@@ -108,6 +108,11 @@ impl Slot {
     /// Returns what was counted since the slot was made.
     pub fn metrics(&self) -> ChangeMetrics {
         self.counters.snapshot()
+    }
+
+    /// Returns what went wrong in the builds of this process; those without any are left out.
+    pub fn incidents(&self) -> Vec<BuildIncidents> {
+        self.host.incidents()
     }
 
     /// Pins what serves now for one turn.

@@ -4,7 +4,7 @@
 //! asked. So each change is written down with the assistant: the first panic of a build in a method, not the hundredth.
 //! The list is short and the oldest go first, because it explains the present and is no archive.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
 
 use memory_core::abi::ErrorCode;
@@ -12,7 +12,7 @@ use memory_core::predicates::Tier;
 use memory_core::store::StoreResult;
 use memory_core::time::Timestamp;
 use memory_substrate::state::SqliteState;
-use plugin_host::{LoadError, SlotError};
+use plugin_host::{BuildIncidents, Incident as Seen, LoadError, SlotError};
 use serde::{Deserialize, Serialize};
 
 use crate::error::cause_chain;
@@ -46,6 +46,10 @@ pub enum IncidentKind {
     Malformed,
     /// It answered with an error.
     Failed,
+    /// It did not give its thread back.
+    Blocked,
+    /// It logged more than anybody can read, and a part was dropped.
+    Flooded,
 }
 
 impl IncidentKind {
@@ -58,6 +62,8 @@ impl IncidentKind {
             Self::TimedOut => "did not answer in time",
             Self::Malformed => "gave a malformed answer",
             Self::Failed => "failed",
+            Self::Blocked => "did not give its thread back",
+            Self::Flooded => "logged too much",
         }
     }
 }
@@ -82,24 +88,20 @@ pub struct Incident {
 }
 
 impl Incident {
-    /// Returns the incident of a plugin that cannot serve. The checksum is that of its build that misbehaved last.
-    pub(crate) fn refused(
-        tier: Tier,
-        plugin: &str,
-        sha256: Option<String>,
-        error: &LoadError,
-        at: Timestamp,
-    ) -> Self {
-        let kind = match error {
-            LoadError::Quarantined { .. } => IncidentKind::Quarantined,
-            _ => IncidentKind::Refused,
+    /// Returns the incident of a plugin that cannot serve.
+    pub(crate) fn refused(tier: Tier, plugin: &str, error: &LoadError, at: Timestamp) -> Self {
+        let (kind, sha256) = match error {
+            LoadError::Quarantined { sha256, .. } => {
+                (IncidentKind::Quarantined, Some(sha256.clone()))
+            }
+            // What is refused on its way in was never looked at further than it came.
+            _ => (IncidentKind::Refused, None),
         };
         Self {
             kind,
             tier,
             plugin: plugin.to_owned(),
-            // What is refused on its way in was never looked at further than it came.
-            sha256: sha256.filter(|_| kind == IncidentKind::Quarantined),
+            sha256,
             method: None,
             reason: shortened(&cause_chain(error).join(": ")),
             at,
@@ -128,6 +130,27 @@ impl Incident {
     /// Returns the incident of an answer that no prompt may hold.
     pub(crate) fn malformed(serving: &Serving, reason: &str, at: Timestamp) -> Self {
         Self::of(serving, IncidentKind::Malformed, "begin_turn", reason, at)
+    }
+
+    /// Returns what the host saw of a build by itself; `None` for what a call has told already.
+    fn seen(tier: Tier, build: &BuildIncidents, seen: &Seen, at: Timestamp) -> Option<Self> {
+        let kind = match seen.kind {
+            plugin_host::IncidentKind::Blocked => IncidentKind::Blocked,
+            plugin_host::IncidentKind::Flood => IncidentKind::Flooded,
+            plugin_host::IncidentKind::Panic => IncidentKind::Panicked,
+            plugin_host::IncidentKind::Deadline | plugin_host::IncidentKind::Nonsense => {
+                return None;
+            }
+        };
+        Some(Self {
+            kind,
+            tier,
+            plugin: build.plugin.clone(),
+            sha256: Some(build.sha256.clone()),
+            method: Some(seen.method.to_owned()),
+            reason: shortened(&seen.message),
+            at,
+        })
     }
 
     fn of(
@@ -174,10 +197,15 @@ struct Signature {
     reason: Option<String>,
 }
 
+/// A build's hash, what it did, and in which method.
+type SeenKey = (String, plugin_host::IncidentKind, &'static str);
+
 /// Writes incidents of one assistant down, each once.
 #[derive(Debug, Default)]
 pub(crate) struct IncidentBook {
     noted: Mutex<BTreeMap<Signature, Timestamp>>,
+    /// How often the host has seen what of a build, as of the last look.
+    seen: Mutex<HashMap<SeenKey, u64>>,
     /// Held while the list is read and written, so that two incidents at once both stay.
     writing: tokio::sync::Mutex<()>,
 }
@@ -202,9 +230,32 @@ impl IncidentBook {
             return;
         }
         let _writing = self.writing.lock().await;
+        let signature = incident.signature();
         if let Err(error) = append(state, incident).await {
             let error = &error as &dyn std::error::Error;
             tracing::warn!(error, "the incident could not be written down");
+            // Tried again when it happens again.
+            self.lock().remove(&signature);
+        }
+    }
+
+    /// Writes down what the host itself saw of the builds of a tier: what nobody was waiting for an answer to.
+    pub(crate) async fn note_seen(
+        &self,
+        state: &SqliteState,
+        tier: Tier,
+        builds: Vec<BuildIncidents>,
+        now: Timestamp,
+    ) {
+        for build in builds.iter().filter(|build| build.tier == tier) {
+            for seen in &build.incidents {
+                if !self.is_seen_again(build, seen) {
+                    continue;
+                }
+                if let Some(incident) = Incident::seen(tier, build, seen, now) {
+                    self.note(state, incident).await;
+                }
+            }
         }
     }
 
@@ -218,14 +269,11 @@ impl IncidentBook {
         });
     }
 
-    /// Returns the build of a plugin that misbehaved last.
-    pub(crate) fn build_of(&self, plugin: &str) -> Option<String> {
-        let noted = self.lock();
-        let of_plugin = noted
-            .iter()
-            .filter(|(signature, _)| signature.plugin == plugin && signature.sha256.is_some());
-        let (signature, _) = of_plugin.max_by_key(|(_, at)| **at)?;
-        signature.sha256.clone()
+    /// Returns whether the host has seen this since the last look.
+    fn is_seen_again(&self, build: &BuildIncidents, seen: &Seen) -> bool {
+        let key = (build.sha256.clone(), seen.kind, seen.method);
+        let mut counts = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.insert(key, seen.count) != Some(seen.count)
     }
 
     fn is_news(&self, incident: &Incident) -> bool {

@@ -66,9 +66,9 @@ fn deny(checkout: &Checkout) -> Result<Outcome> {
                 "deny",
                 "--manifest-path",
                 &manifest,
-                "check",
                 "--config",
                 &config,
+                "check",
                 "bans",
             ],
         )?;
@@ -88,10 +88,7 @@ fn advisories(checkout: &Checkout) -> Result<Outcome> {
             "bans, licences and sources passed; the advisory database cannot be fetched",
         ));
     }
-    cargo(
-        checkout,
-        &["deny", "check", "--disable-fetch", "advisories"],
-    )
+    cargo(checkout, &["deny", "--offline", "check", "advisories"])
 }
 
 fn cargo(checkout: &Checkout, arguments: &[&str]) -> Result<Outcome> {

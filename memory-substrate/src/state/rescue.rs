@@ -33,6 +33,21 @@ pub(crate) fn is_intact(path: &Path) -> bool {
     id.is_ok_and(|id| id == APPLICATION_ID) && open::check(&connection).is_ok()
 }
 
+/// Returns whether every record of how a page came in can be read from a damaged database of the same schema.
+pub(crate) fn knows_origins(path: &Path) -> bool {
+    let read = || -> rusqlite::Result<bool> {
+        let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        // A file that lost its end is only read at all with this setting; nothing is written here.
+        connection.pragma_update(None, "writable_schema", true)?;
+        let version: u32 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+        let mut statement = connection.prepare("SELECT * FROM page_origins")?;
+        let mut rows = statement.query([])?;
+        while rows.next()?.is_some() {}
+        Ok(MIGRATIONS.last().is_some_and(|last| last.id == version))
+    };
+    read().unwrap_or(false)
+}
+
 /// Records what was lost.
 pub(crate) fn put_loss(connection: &Connection, key: &str, text: &str) -> StoreResult<()> {
     kv::put_meta(connection, key, Some(text))

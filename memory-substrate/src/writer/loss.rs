@@ -2,8 +2,9 @@
 //!
 //! Files are the truth for prose, so an assistant goes on without its state; but what only the state held is lost, and
 //! that must be said and not be passed over by making an empty one. A mark beside the database tells a lost one from one
-//! that was never made. A damaged file is kept aside, and whatever can still be read of it is taken over. What is known
-//! of an entry of the buffer no longer may have been said by anybody, so it is shown to nobody.
+//! that was never made. A damaged file is kept aside, and whatever can still be read of it is taken over, provided that
+//! it still tells how pages came in. What is known of an entry of the buffer no longer may have been said by anybody, so
+//! it is shown to nobody.
 
 use std::fmt::Write as _;
 use std::io;
@@ -78,7 +79,11 @@ pub(super) fn open_state(
     let (state, loss) = match opened {
         Ok(state) if is_there || !is_marked => (state, None),
         Ok(state) => (state, Some(("the file is missing".to_owned(), None))),
-        Err(StoreError::Damaged { reason, .. }) if !rescue::is_intact(&path) => {
+        // Without the record of how pages came in, those of others would pass for the owner's own. That is the owner's to
+        // decide, by moving the file away; until then nothing is written.
+        Err(StoreError::Damaged { reason, .. })
+            if !rescue::is_intact(&path) && rescue::knows_origins(&path) =>
+        {
             let kept = set_aside(workspace, clock.now())?;
             // What else the reason says is advice for leaving the file where it is.
             let reason = reason.split(';').next().unwrap_or_default().to_owned();

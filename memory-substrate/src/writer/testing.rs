@@ -48,7 +48,7 @@ pub(crate) fn open_faulty(workspace: &Workspace, faults: &Faults, prefix: &str) 
     Writer::over(&workspace, state, Some(lock), clock, ids).expect("open")
 }
 
-fn clock() -> Arc<dyn Clock> {
+pub(crate) fn clock() -> Arc<dyn Clock> {
     Arc::new(ManualClock::at(NOW))
 }
 

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use memory_core::env::CountingIds;
 use memory_core::provenance::{Authority, Channel, Origin};
 use memory_core::store::{Expected, PageStore as _, StoreError, StoreResult};
 use memory_core::text::slug::Slug;
 
 use super::testing::{
-    NOW, Tree, copy, fast_folder, open, open_faulty, temporaries, tree, workspace,
+    NOW, Tree, clock, copy, fast_folder, open, open_faulty, temporaries, tree, workspace,
 };
 use super::*;
 use crate::error::{SubstrateError, SubstrateResult};
@@ -334,7 +335,7 @@ fn open_recovering(workspace: &Workspace, faults: &Faults) -> StoreResult<Writer
     let lock = workspace.lock("test").expect("nobody else writes");
     let clock = Arc::new(memory_core::env::ManualClock::at(NOW));
     let state = SqliteState::open_faulty(&workspace.state_path(), clock.as_ref(), faults.clone());
-    let ids = Arc::new(memory_core::env::CountingIds::new("recovering"));
+    let ids = Arc::new(CountingIds::new("recovering"));
     let workspace = workspace.with_fs(Arc::new(crate::fs::faulty::FaultyFs(faults.clone())));
     Writer::over(&workspace, Arc::new(state?), Some(lock), clock, ids)
 }
@@ -530,17 +531,20 @@ fn a_lost_state_database_is_told_and_what_it_knew_of_entries_is_not_guessed() {
 }
 
 #[test]
-fn a_damaged_state_database_is_kept_aside_and_read_as_far_as_it_can_be() {
-    let (place, writer) = with_state(|workspace| {
-        std::fs::write(workspace.state_path(), [0; 8192]).expect("zeroed");
-    });
-    let loss = writer.recovery().loss.as_ref().expect("told");
-    let kept = loss.kept.as_ref().expect("kept");
-    assert_eq!(std::fs::read(kept).expect("there"), [0; 8192]);
-    assert_eq!((loss.rescued.len(), loss.withheld), (0, 2));
-    act("create")(&runtime(), &writer).expect("writing goes on");
-    drop((place, writer));
+fn a_state_database_that_cannot_tell_how_pages_came_in_is_refused_and_left_alone() {
+    let place = Template::new().copy();
+    let workspace = &place.workspace;
+    std::fs::write(workspace.state_path(), [0; 8192]).expect("zeroed");
+    let lock = workspace.lock("test").expect("nobody else writes");
+    let ids = CountingIds::new("refused");
+    let refused = Writer::open(workspace, lock, clock(), Arc::new(ids)).expect_err("damaged");
+    assert!(matches!(refused, StoreError::Damaged { .. }), "{refused}");
+    let bytes = std::fs::read(workspace.state_path()).expect("it is there");
+    assert_eq!(bytes, [0; 8192], "whoever restores it finds it as it was");
+}
 
+#[test]
+fn a_damaged_state_database_is_kept_aside_and_read_as_far_as_it_can_be() {
     // Without its last page most tables can still be read.
     let (_place, writer) = with_state(|workspace| {
         let mut bytes = std::fs::read(workspace.state_path()).expect("read");
@@ -548,6 +552,7 @@ fn a_damaged_state_database_is_kept_aside_and_read_as_far_as_it_can_be() {
         std::fs::write(workspace.state_path(), bytes).expect("cut");
     });
     let loss = writer.recovery().loss.as_ref().expect("told");
+    assert!(loss.kept.as_ref().is_some_and(|kept| kept.is_file()));
     assert!(
         loss.rescued.contains(&"page_origins".to_owned()),
         "{loss:?}"

@@ -157,11 +157,12 @@ impl Assistant {
         }
         let problem = engine.follow(&config).await;
         let pin = engine.desk.pin(tier);
+        let waiting = engine.desk.waiting();
         drop(deciding);
         let mut reason = problem
             .as_ref()
             .map(|error| cause_chain(error.as_ref()).join(": "))
-            .or_else(|| engine.desk.waiting());
+            .or(waiting);
         let pinned = match pin {
             Pin::Held(pinned) => Some(pinned),
             Pin::Nothing => None,
@@ -170,6 +171,9 @@ impl Assistant {
                 None
             }
         };
+        let (state, now) = (engine.store.state(), self.options.clock.now());
+        let seen = engine.desk.incidents();
+        engine.incidents.note_seen(state, tier, seen, now).await;
         match &problem {
             Some(error) => self.note_problem(engine, &config, error).await,
             None if pinned.is_some() => engine.incidents.recovered(),
@@ -201,8 +205,7 @@ impl Assistant {
     async fn note_problem(&self, engine: &Engine, config: &Config, error: &LoadError) {
         let tier = config.tier();
         let plugin = config.plugins.id(tier).unwrap_or_default();
-        let (now, sha256) = (self.options.clock.now(), engine.incidents.build_of(plugin));
-        let incident = Incident::refused(tier, plugin, sha256, error, now);
+        let incident = Incident::refused(tier, plugin, error, self.options.clock.now());
         engine.incidents.note(engine.store.state(), incident).await;
     }
 

@@ -66,12 +66,14 @@ fn fix(kind: IncidentKind) -> &'static str {
     match kind {
         IncidentKind::Refused => "`strata plugins verify` checks every plugin",
         IncidentKind::Quarantined => {
-            "put another build of the plugin in its place and `strata plugins trust` it; a host that starts anew tries \
-             this one again"
+            "put another build of the plugin in its place and `strata plugins trust` it; this one is tried again when its \
+             panics are ten minutes old, or by a host that starts anew if it blocked a thread"
         }
         IncidentKind::Panicked
         | IncidentKind::TimedOut
         | IncidentKind::Malformed
+        | IncidentKind::Blocked
+        | IncidentKind::Flooded
         | IncidentKind::Failed => {
             "tell the plugin's author; until there is another build, `strata tier set` can choose another tier"
         }

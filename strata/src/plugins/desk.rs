@@ -10,7 +10,7 @@ use memory_core::predicates::Tier;
 use memory_core::predicates::registry::BUILT;
 use memory_core::services::{Call, Services};
 use memory_core::tier::{CommitToken, Explanation, TierEvent, TierStats, TurnPlan, TurnRequest};
-use plugin_host::{LoadError, Outcome, PinnedTurn, Slot, SlotError, Wanted};
+use plugin_host::{BuildIncidents, LoadError, Outcome, PinnedTurn, Slot, SlotError, Wanted};
 
 use super::Serving;
 
@@ -56,6 +56,11 @@ impl TierDesk {
             return Some(Arc::new(removed.into()));
         }
         status.problem.filter(|_| status.configured == wanted.tier)
+    }
+
+    /// Returns what the host saw go wrong in the builds of this process.
+    pub(crate) fn incidents(&self) -> Vec<BuildIncidents> {
+        self.slot.incidents()
     }
 
     /// Returns the change that waits because the settings change too often.

@@ -319,7 +319,7 @@ fn swaps_of_known_builds_cost_no_memory() {
     let said = child::run("swap::swaps_in_a_process_of_their_own", &[]);
     let grown = child::figure(&said, "grown");
     println!("{MEASURED_SWAPS} swaps: {grown} MB more");
-    assert!(grown < 64.0, "{grown} MB");
+    assert!(grown < 16.0, "{grown} MB");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

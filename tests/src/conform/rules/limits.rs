@@ -81,7 +81,7 @@ async fn check_still(
     require!(
         drained.is_none_or(|drained| drained.abandoned == 0),
         advice,
-        "{how}: the call still runs, and holds the thread of every plugin"
+        "{how}: the call still runs, and holds one of the two threads of its build"
     );
     Ok(())
 }

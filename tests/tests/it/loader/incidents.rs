@@ -1,7 +1,7 @@
 //! What is remembered of a build that misbehaves, and what becomes of those beside it.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use memory_core::abi::ErrorCode;
 use memory_core::services::CallScope;
@@ -11,11 +11,17 @@ use plugin_host::{IncidentKind, Outcome, PluginHost, Quarantine, Slot, SlotError
 use super::fixture::{Folder, wanted, wanted_other, wanted_with};
 use super::{LONG, check_serves, say, services};
 
-const SHORT: Duration = Duration::from_millis(50);
+const SHORT: Duration = Duration::from_millis(250);
 
-/// Waits until something is true of the host. It is bounded by the patience of whoever runs the tests.
+/// Waits until something is true of the host.
 async fn until(host: &PluginHost, condition: impl Fn(&PluginHost) -> bool) {
+    let start = Instant::now();
     while !condition(host) {
+        assert!(
+            start.elapsed() < LONG,
+            "it does not come true: {:?}",
+            host.incidents()
+        );
         tokio::task::yield_now().await;
     }
 }
@@ -301,6 +307,24 @@ async fn a_create_that_does_not_end_is_not_begun_again_and_again() {
         "plugin `probe`: this build blocked its thread in `create` and is quarantined; install another build"
     );
     assert_eq!(calls(), before);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_create_that_never_returns_is_noticed_even_if_nobody_waits_for_it() {
+    let folder = Folder::with_probe();
+    let host = folder.host_with(|limits| limits.retry = Duration::from_millis(100));
+    let slot = host.slot("ada");
+    let services = services::all();
+    slot.ensure(&wanted("probe", "good"), &services).await;
+    let late = wanted_with(r#"{"create_ms":3000}"#);
+    // The turn that asked is given up, as when a client goes away.
+    let given_up = tokio::time::timeout(SHORT, slot.ensure(&late, &services)).await;
+    assert!(given_up.is_err(), "it is late");
+    until(host, |host| quarantine(host).is_some()).await;
+    assert_eq!(
+        quarantine(host),
+        Some(Quarantine::Blocked { method: "create" })
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
