@@ -78,4 +78,4 @@ pub use memory_substrate::ingest::{
 };
 pub use memory_substrate::remember::{RememberInput, RememberReceipt};
 pub use memory_substrate::sync::{SyncProgress, SyncReport};
-pub use plugin_host::Trust;
+pub use plugin_host::{BuildMetrics, Metrics, SlotMetrics, Trust};

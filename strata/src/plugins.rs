@@ -7,7 +7,7 @@ use memory_core::predicates::Tier;
 use memory_substrate::blocking;
 use memory_substrate::blocking::BlockingError;
 use plugin_host::{
-    HostError, HostOptions, KeyError, Limits, LoadError, PluginHost, Trust, Verified,
+    HostError, HostOptions, KeyError, Limits, LoadError, Metrics, PluginHost, Trust, Verified,
 };
 use serde::Serialize;
 use thiserror::Error;
@@ -242,6 +242,11 @@ impl Plugins {
     pub(crate) async fn reports(&self) -> Result<Vec<PluginReport>, StrataError> {
         let host = Arc::clone(&self.host);
         Ok(blocking::run(move || verify(&host)).await?)
+    }
+
+    /// Returns what was counted since the start.
+    pub(crate) fn metrics(&self) -> Metrics {
+        self.host.metrics()
     }
 
     /// Returns what is wrong with the allow-lists, a line each. What the sound ones trust is not affected.

@@ -7,6 +7,7 @@ use memory_core::config;
 use memory_substrate::blocking;
 use memory_substrate::state::SqliteState;
 use memory_substrate::workspace::{AssistantId, Workspace};
+use plugin_host::Metrics;
 
 use crate::assistant::{Access, Assistant};
 use crate::doctor::{self, DoctorOptions, DoctorReport, Opened, Subject};
@@ -123,6 +124,12 @@ impl Strata {
     /// Returns what is wrong with the allow-lists, a line each. What the sound ones trust is not affected.
     pub async fn plugin_warnings(&self) -> Result<Vec<String>, StrataError> {
         self.plugins.warnings().await
+    }
+
+    /// Returns what was counted of the plugins of this process since it began: calls and their ends by method, times,
+    /// panics, loads, swaps and drains.
+    pub fn plugin_metrics(&self) -> Metrics {
+        self.plugins.metrics()
     }
 
     /// Checks everything about an assistant and repairs nothing.

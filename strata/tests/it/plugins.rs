@@ -1,7 +1,7 @@
 //! Plugins: listed, verified, trusted; and what a turn is worth without one.
 
 use memory_core::predicates::registry::BUILT;
-use strata::Tier;
+use strata::{Access, Strata, Tier, TurnInput};
 
 use crate::fixture::{Fixture, Run, built_plugins};
 
@@ -131,4 +131,27 @@ fn a_missing_folder_is_said_and_survived() {
     let asked = without_folder(&fixture, &["context", "tape robot"]).expect(0);
     assert_eq!(asked.out, "");
     assert!(asked.err.contains("tier-v3"), "{asked:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_plugin_did_is_counted() {
+    let fixture = Fixture::ingested();
+    let strata = Strata::open(fixture.options()).unwrap();
+    assert!(strata.plugin_metrics().builds.is_empty());
+    let assistant = strata.assistant("default", Access::ReadOnly).await.unwrap();
+    for _ in 0..2 {
+        let asked = TurnInput::owner("c", "Where is the tape robot?");
+        assert!(!assistant.begin_turn(asked).await.blocks.is_empty());
+    }
+    let counted = strata.plugin_metrics();
+    let [build] = &counted.builds[..] else {
+        panic!("{counted:?}")
+    };
+    assert_eq!((build.tier, build.quarantined.as_ref()), (Tier::V3, None));
+    assert_eq!(build.methods["begin_turn"].calls, 2);
+    assert!(
+        !build.methods.contains_key("commit"),
+        "nothing was attached"
+    );
+    assert_eq!(counted.slots.len(), 1);
 }
