@@ -363,23 +363,23 @@ mod tests {
 
     fn pair() -> (Sidecar, PluginManifest) {
         let sidecar = Sidecar {
-            id: "tier-v1".to_owned(),
-            tier: Tier::V1,
-            file: "libtier_v1.so".to_owned(),
+            id: "tier-v3".to_owned(),
+            tier: Tier::V3,
+            file: "libtier_v3.so".to_owned(),
             sha256: "0a".repeat(32),
             bytes: 3,
             abi: "1.0.0".to_owned(),
-            requires: vec!["pkb".to_owned()],
+            requires: vec!["pages".to_owned()],
             uses: vec!["clock".to_owned()],
         };
         let manifest = PluginManifest {
-            id: "tier-v1".to_owned(),
-            tier: Tier::V1,
+            id: "tier-v3".to_owned(),
+            tier: Tier::V3,
             version: "0.1.0".to_owned(),
             abi: "1.0.0".to_owned(),
             rust_version: "1.95".to_owned(),
             panic_strategy: "unwind".to_owned(),
-            requires: vec!["pkb".to_owned()],
+            requires: vec!["pages".to_owned()],
             uses: vec!["clock".to_owned()],
         };
         (sidecar, manifest)
@@ -389,7 +389,7 @@ mod tests {
         let (mut sidecar, mut manifest) = pair();
         change(&mut sidecar, &mut manifest);
         let error = check_manifest(&sidecar, &manifest).expect_err("must be refused");
-        assert_eq!(error.to_string(), format!("plugin `tier-v1`: {expected}"));
+        assert_eq!(error.to_string(), format!("plugin `tier-v3`: {expected}"));
     }
 
     #[test]
@@ -398,7 +398,7 @@ mod tests {
         assert_eq!(check_manifest(&sidecar, &manifest), Ok(()));
         check_refused(
             |_, manifest| manifest.id = "other".to_owned(),
-            "its manifest says `id` is `tier-v1`, the library says `other`",
+            "its manifest says `id` is `tier-v3`, the library says `other`",
         );
         check_refused(
             |_, manifest| manifest.uses.clear(),
@@ -410,10 +410,10 @@ mod tests {
         );
         check_refused(
             |sidecar, manifest| {
-                sidecar.requires = vec!["dense".to_owned()];
-                manifest.requires = vec!["dense".to_owned()];
+                sidecar.requires = vec!["pkb".to_owned()];
+                manifest.requires = vec!["pkb".to_owned()];
             },
-            "requires `dense`, which tier `v1` may not have",
+            "requires `pkb`, which tier `v3` may not have",
         );
     }
 
@@ -421,7 +421,7 @@ mod tests {
         let (sidecar, _) = pair();
         Candidate {
             library: folder.join(&sidecar.file),
-            manifest: folder.join("tier-v1.plugin.toml"),
+            manifest: folder.join("tier-v3.plugin.toml"),
             text: Vec::new(),
             sidecar,
         }
@@ -456,12 +456,12 @@ mod tests {
         let library = &candidate.library;
         assert_eq!(
             refusal(&candidate),
-            "plugin `tier-v1`: cannot read the library `libtier_v1.so`"
+            "plugin `tier-v3`: cannot read the library `libtier_v3.so`"
         );
         std::fs::create_dir(library).expect("made");
         assert_eq!(
             refusal(&candidate),
-            "plugin `tier-v1`: the library `libtier_v1.so` is a folder, not a file"
+            "plugin `tier-v3`: the library `libtier_v3.so` is a folder, not a file"
         );
         std::fs::remove_dir(library).expect("removed");
         std::os::unix::fs::symlink("/dev/zero", library).expect("linked");
