@@ -14,6 +14,7 @@ use memory_core::services::{Capability, Services};
 use tokio::runtime::Handle;
 
 use crate::error::LoadError;
+use crate::gate::{Gate, Passage};
 use crate::incident::{Incident, IncidentKind, Quarantine};
 use crate::method::Method;
 use crate::metrics::{BuildMetrics, Ending, get};
@@ -21,6 +22,9 @@ use crate::panics;
 use crate::record::Record;
 use crate::threads::Threads;
 use crate::trust::Trust;
+
+/// Instances of one build that may be made at once. If none of them ends, no more threads than these are lost.
+const CREATES_AT_ONCE: usize = 4;
 
 /// One build of a plugin, loaded for the life of the process.
 #[derive(Debug)]
@@ -31,6 +35,7 @@ pub struct Build {
     trust: Mutex<Trust>,
     record: Arc<Record>,
     threads: Threads,
+    creating: Gate,
     host: Handle,
     shutdown_limit: Duration,
 }
@@ -56,6 +61,7 @@ impl Build {
             trust: Mutex::new(parts.trust),
             record: parts.record,
             threads: parts.threads,
+            creating: Gate::new(CREATES_AT_ONCE),
             host: parts.host,
             shutdown_limit: parts.shutdown_limit,
         }
@@ -131,6 +137,11 @@ impl Build {
             .collect()
     }
 
+    /// Waits for a place among those who make an instance; `None` when none comes free within a limit.
+    pub(crate) fn enter_create(&self, limit: Duration) -> Option<Passage<'_>> {
+        self.creating.enter(limit)
+    }
+
     /// Makes an instance on this thread, which the plugin may hold for as long as it likes.
     pub(crate) fn create(
         self: &Arc<Self>,
@@ -168,13 +179,20 @@ impl Build {
             .note(IncidentKind::Nonsense, method.name(), message);
     }
 
-    /// Notes that a method has held a thread of its own for too long.
-    pub(crate) fn note_blocked(&self, method: Method, limit: Duration) {
+    /// Watches a thread of its own that a method has held for its time already: until it ends, the build is not used.
+    pub(crate) async fn watch_late(
+        &self,
+        method: Method,
+        limit: Duration,
+        ended: impl Future<Output = ()> + Send,
+    ) {
         let message = format!(
             "its thread was not given back within {} ms",
             limit.as_millis()
         );
-        self.record.blocked(method, &message);
+        let loss = self.record.blocked(method, &message);
+        ended.await;
+        self.record.came_back(loss);
     }
 
     /// Runs a method on this thread, counted and listened to.
@@ -204,7 +222,7 @@ impl Build {
 
     /// Shuts an instance down on a thread of its own, for which nobody waits.
     fn retire(self: &Arc<Self>, tier: Arc<GuestTier>) {
-        let (ended, wait) = tokio::sync::oneshot::channel();
+        let (ended, mut wait) = tokio::sync::oneshot::channel::<()>();
         let build = Arc::clone(self);
         let work = move || {
             let ending = build.here(Method::Shutdown, || {
@@ -226,11 +244,10 @@ impl Build {
         }
         let build = Arc::clone(self);
         drop(self.host.spawn(async move {
-            if tokio::time::timeout(build.shutdown_limit, wait)
-                .await
-                .is_err()
-            {
-                build.note_blocked(Method::Shutdown, build.shutdown_limit);
+            let limit = build.shutdown_limit;
+            if tokio::time::timeout(limit, &mut wait).await.is_err() {
+                let ended = async { drop(wait.await) };
+                build.watch_late(Method::Shutdown, limit, ended).await;
             }
         }));
     }

@@ -9,6 +9,7 @@ use memory_core::predicates::registry::RemovedTier;
 use thiserror::Error;
 
 use crate::incident::Quarantine;
+use crate::step::Step;
 
 /// A plugin was refused. Nothing that served before has changed.
 #[derive(Debug, Error)]
@@ -283,10 +284,12 @@ pub enum LoadError {
         message: String,
     },
     /// Loading or making an instance took too long. May be retried.
-    #[error("plugin `{plugin}`: create did not finish within {limit_ms} ms")]
-    CreateTimeout {
+    #[error("plugin `{plugin}`: {step} did not finish within {limit_ms} ms")]
+    Late {
         /// The plugin.
         plugin: String,
+        /// Where it is.
+        step: Step,
         /// The limit.
         limit_ms: u64,
     },
@@ -306,7 +309,7 @@ pub enum LoadError {
         /// The limit.
         limit_ms: u64,
     },
-    /// This build panicked too often or blocked a thread, and is not used any more. Install another build, or restart the host.
+    /// This build panicked too often or blocks a thread, and is not used for now. Install another build, or restart the host.
     #[error("plugin `{plugin}`: this build {reason} and is quarantined; install another build")]
     Quarantined {
         /// The plugin.

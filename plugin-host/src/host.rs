@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use memory_core::abi::ErrorCode;
@@ -25,6 +25,7 @@ use crate::method::Method;
 use crate::metrics::{ChangeCounters, Metrics, SlotMetrics};
 use crate::registry::{Candidate, Registry};
 use crate::slot::Slot;
+use crate::step::{Progress, Step};
 use crate::trust::{Trust, Trusted};
 
 /// A plugin that was checked without running any of its code.
@@ -83,17 +84,13 @@ pub(crate) enum Source {
     Loaded(Arc<Build>),
 }
 
-/// The build whose `create` has begun on a loading thread.
-type Creating = Arc<OnceLock<Arc<Build>>>;
-
 /// A wait for the thread that loads a library and makes an instance.
 ///
-/// When it ends before that thread does, because it took too long or because the turn that asked was given up, the thread
-/// goes on being watched. If it has not ended when it would be tried again, it is taken for one that never will: each
-/// attempt would cost one more thread.
+/// When it ends before that thread does, because it took too long or because the slot that asked is gone, the thread goes
+/// on being watched. If it has not ended when it would be tried again, it is taken for one that never will.
 struct Awaited {
     made: Option<oneshot::Receiver<Result<Instance, LoadError>>>,
-    creating: Creating,
+    progress: Progress,
     host: Handle,
     retry: Duration,
 }
@@ -113,15 +110,17 @@ impl Awaited {
 
 impl Drop for Awaited {
     fn drop(&mut self) {
-        let Some(made) = self.made.take() else {
+        let Some(mut made) = self.made.take() else {
             return;
         };
-        let (creating, retry) = (Arc::clone(&self.creating), self.retry);
+        let (progress, retry) = (self.progress.clone(), self.retry);
         drop(self.host.spawn(async move {
-            if tokio::time::timeout(retry, made).await.is_err()
-                && let Some(build) = creating.get()
+            if tokio::time::timeout(retry, &mut made).await.is_err()
+                && let Some(build) = progress.build()
             {
-                build.note_blocked(Method::Create, retry);
+                // An instance that came too late is shut down here.
+                let ended = async { drop(made.await) };
+                build.watch_late(Method::Create, retry, ended).await;
             }
         }));
     }
@@ -319,11 +318,11 @@ impl PluginHost {
         let (sender, receiver) = oneshot::channel();
         let (host, assistant) = (Arc::clone(self), assistant.to_owned());
         let (config, services) = (config.to_owned(), services.clone());
-        let creating = Creating::default();
-        let begun = Arc::clone(&creating);
+        let progress = Progress::default();
+        let told = progress.clone();
         // A thread of its own: code of the plugin runs in it, and if it never returns nothing waits for it.
         let load = move || {
-            let made = host.load_and_create(&assistant, tier, source, &config, services, &begun);
+            let made = host.load_and_create(&assistant, tier, source, &config, services, &told);
             // Nobody may be waiting any more, and then the instance is shut down here.
             drop(sender.send(made));
         };
@@ -336,7 +335,7 @@ impl PluginHost {
             })?;
         let mut awaited = Awaited {
             made: Some(receiver),
-            creating,
+            progress,
             host: self.handle.clone(),
             retry: self.limits.retry,
         };
@@ -347,8 +346,9 @@ impl PluginHost {
                 message: "the loading thread ended without an answer".to_owned(),
             })??,
             None => {
-                return Err(LoadError::CreateTimeout {
+                return Err(LoadError::Late {
                     plugin,
+                    step: awaited.progress.step(),
                     limit_ms: millis(self.limits.create),
                 });
             }
@@ -399,7 +399,7 @@ impl PluginHost {
         source: Source,
         config: &str,
         services: Services,
-        creating: &Creating,
+        progress: &Progress,
     ) -> Result<Instance, LoadError> {
         let mut timings = LoadTimings::default();
         let build = match source {
@@ -419,7 +419,7 @@ impl PluginHost {
             Source::Named(plugin) => {
                 let candidate = self.registry.find_for(tier, &plugin)?;
                 self.loader
-                    .load(&candidate, &self.trusted(), &mut timings)?
+                    .load(&candidate, &self.trusted(), progress, &mut timings)?
             }
         };
         build.check_quarantine()?;
@@ -437,8 +437,17 @@ impl PluginHost {
         let start = Instant::now();
         let narrowed = services.narrowed(tier, &build.asked());
         let spawner = Arc::new(HostSpawner(self.handle.clone()));
-        // Told before it begins, because it may never end. The cell is this thread's own and was empty.
-        drop(creating.set(Arc::clone(&build)));
+        progress.begin(Step::Create);
+        let Some(_passage) = build.enter_create(self.limits.create) else {
+            return Err(LoadError::Late {
+                plugin: plugin.clone(),
+                step: Step::Create,
+                limit_ms: millis(self.limits.create),
+            });
+        };
+        // While it waited, one of those before it may have been given up.
+        build.check_quarantine()?;
+        progress.begin_create(&build);
         let guest = build
             .create(narrowed, spawner, config)
             .map_err(|error| LoadError::create(plugin, error))?;

@@ -1,11 +1,12 @@
 //! What went wrong in a build, and when that is enough to stop using it.
 //!
-//! A panic was contained and may have been one bad input, so it takes several within a window. A call that never gives its
-//! thread back cannot be contained: the thread is lost for good, and one is enough for the life of the process.
+//! A panic was contained and may have been one bad input, so it takes several within a window. A call that does not give
+//! its thread back cannot be contained: one is enough, for as long as the thread is away. When it comes back after all,
+//! the machine may only have been busy, and it counts as a panic does.
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -15,8 +16,8 @@ use crate::text::cut;
 /// Incidents remembered of a build; the oldest gives way.
 const REMEMBERED: usize = 32;
 
-/// Times of panics remembered of a build. No limit for a quarantine is larger than this.
-const PANICS_REMEMBERED: usize = 64;
+/// Faults remembered of a build. No limit for a quarantine is larger than this.
+pub(crate) const FAULTS_REMEMBERED: usize = 64;
 
 /// Bytes of an incident's message.
 const MESSAGE: usize = 512;
@@ -75,7 +76,15 @@ pub enum Quarantine {
         /// Where it did last.
         method: &'static str,
     },
-    /// A call did not give its thread back. It never serves again in this process.
+    /// It panicked or held a thread for too long, together too often in a short time. It may serve again when that time
+    /// has passed.
+    Faulty {
+        /// How often.
+        times: usize,
+        /// Where it did last.
+        method: &'static str,
+    },
+    /// A call has not given its thread back. It may serve again when it has.
     Blocked {
         /// Where it did.
         method: &'static str,
@@ -86,6 +95,9 @@ impl fmt::Display for Quarantine {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Panicked { times, .. } => write!(formatter, "panicked {times} times"),
+            Self::Faulty { times, .. } => {
+                write!(formatter, "panicked or blocked its thread {times} times")
+            }
             Self::Blocked { method } => write!(formatter, "blocked its thread in `{method}`"),
         }
     }
@@ -102,8 +114,36 @@ pub(crate) struct Incidents {
 #[derive(Debug, Default)]
 struct Kept {
     list: VecDeque<Incident>,
-    panics: VecDeque<(Instant, &'static str)>,
-    blocked: Option<&'static str>,
+    /// Panics, and threads that came back late.
+    faults: VecDeque<Fault>,
+    /// Threads that are away, by where they are.
+    away: Vec<&'static str>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Fault {
+    at: Instant,
+    method: &'static str,
+    panicked: bool,
+}
+
+impl Kept {
+    fn count(&mut self, fault: Fault) {
+        self.faults.push_back(fault);
+        if self.faults.len() > FAULTS_REMEMBERED {
+            self.faults.pop_front();
+        }
+    }
+}
+
+/// A thread that was lost, for the case that it comes back.
+#[derive(Debug)]
+pub(crate) struct Loss(&'static str);
+
+impl Loss {
+    pub(crate) const fn method(&self) -> &'static str {
+        self.0
+    }
 }
 
 impl Incidents {
@@ -114,8 +154,8 @@ impl Incidents {
             window,
             kept: Mutex::new(Kept {
                 list: VecDeque::new(),
-                panics: VecDeque::new(),
-                blocked: None,
+                faults: VecDeque::new(),
+                away: Vec::new(),
             }),
         }
     }
@@ -125,18 +165,43 @@ impl Incidents {
         self.note_at(Instant::now(), kind, method, message)
     }
 
+    /// Notes a thread that does not come back.
+    pub(crate) fn lost(&self, method: &'static str, message: &str) -> Loss {
+        self.note(IncidentKind::Blocked, method, message);
+        self.lock().away.push(method);
+        Loss(method)
+    }
+
+    /// Notes that a lost thread came back.
+    pub(crate) fn came_back(&self, loss: Loss) {
+        self.came_back_at(Instant::now(), loss);
+    }
+
+    fn came_back_at(&self, at: Instant, Loss(method): Loss) {
+        let mut kept = self.lock();
+        if let Some(index) = kept.away.iter().position(|away| *away == method) {
+            kept.away.swap_remove(index);
+        }
+        kept.count(Fault {
+            at,
+            method,
+            panicked: false,
+        });
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn note_at(&self, at: Instant, kind: IncidentKind, method: &'static str, message: &str) -> u64 {
         let message = cut(message, MESSAGE).replace(['\n', '\r'], " ");
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        match kind {
-            IncidentKind::Panic => {
-                kept.panics.push_back((at, method));
-                if kept.panics.len() > PANICS_REMEMBERED {
-                    kept.panics.pop_front();
-                }
-            }
-            IncidentKind::Blocked => kept.blocked = kept.blocked.or(Some(method)),
-            IncidentKind::Deadline | IncidentKind::Nonsense | IncidentKind::Flood => {}
+        let mut kept = self.lock();
+        if kind == IncidentKind::Panic {
+            kept.count(Fault {
+                at,
+                method,
+                panicked: true,
+            });
         }
         let same = kept.list.iter().position(|known| {
             known.kind == kind && known.method == method && known.message == message
@@ -162,8 +227,7 @@ impl Incidents {
 
     /// Returns the incidents, the latest last.
     pub(crate) fn list(&self) -> Vec<Incident> {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.list.iter().cloned().collect()
+        self.lock().list.iter().cloned().collect()
     }
 
     /// Returns why the build must not be used, if so.
@@ -172,14 +236,19 @@ impl Incidents {
     }
 
     fn quarantine_at(&self, now: Instant) -> Option<Quarantine> {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(method) = kept.blocked {
+        let kept = self.lock();
+        if let Some(method) = kept.away.first() {
             return Some(Quarantine::Blocked { method });
         }
-        let recent = |at: Instant| now.duration_since(at) < self.window;
-        let times = kept.panics.iter().filter(|(at, _)| recent(*at)).count();
-        let (_, method) = kept.panics.back()?;
-        (times >= self.panics_allowed).then_some(Quarantine::Panicked { times, method })
+        let recent = |fault: &&Fault| now.duration_since(fault.at) < self.window;
+        let recent: Vec<&Fault> = kept.faults.iter().filter(recent).collect();
+        let (times, method) = (recent.len(), kept.faults.back()?.method);
+        let reason = if recent.iter().all(|fault| fault.panicked) {
+            Quarantine::Panicked { times, method }
+        } else {
+            Quarantine::Faulty { times, method }
+        };
+        (times >= self.panics_allowed).then_some(reason)
     }
 }
 
@@ -216,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_blocked_thread_is_enough_and_never_forgotten() {
+    fn a_blocked_thread_is_enough_until_it_comes_back() {
         let incidents = Incidents::new(3, WINDOW);
         let start = Instant::now();
         incidents.note_at(
@@ -226,12 +295,25 @@ mod tests {
             "no answer within 50 ms",
         );
         assert_eq!(incidents.quarantine_at(start), None);
-        incidents.note_at(start, IncidentKind::Blocked, "begin_turn", "");
-        incidents.note_at(start, IncidentKind::Blocked, "health", "");
+        let first = incidents.lost("begin_turn", "");
+        let second = incidents.lost("health", "");
         let quarantine = incidents
             .quarantine_at(start + 99 * WINDOW)
-            .expect("for good");
+            .expect("for as long as it takes");
         assert_eq!(quarantine.to_string(), "blocked its thread in `begin_turn`");
+        incidents.came_back_at(start, first);
+        let quarantine = incidents.quarantine_at(start).expect("one is away");
+        assert_eq!(quarantine.to_string(), "blocked its thread in `health`");
+        incidents.came_back_at(start, second);
+        assert_eq!(incidents.quarantine_at(start), None);
+
+        incidents.note_at(start, IncidentKind::Panic, "commit", "boom");
+        let quarantine = incidents.quarantine_at(start).expect("three faults");
+        assert_eq!(
+            quarantine.to_string(),
+            "panicked or blocked its thread 3 times"
+        );
+        assert_eq!(incidents.quarantine_at(start + WINDOW), None);
     }
 
     #[test]

@@ -10,7 +10,7 @@
 //!
 //! # Limitations
 //!
-//! A call that blocks its thread costs the thread; each build has two, and is not used again once it has lost one. A
+//! A call that blocks its thread costs the thread, which is replaced a few times; while it is away its build is not used. A
 //! plugin that overflows its stack, aborts or corrupts memory ends the process; plugins are for code one trusts.
 //! Only Linux has been tried.
 
@@ -20,6 +20,7 @@ mod call;
 mod drain;
 mod error;
 mod files;
+mod gate;
 mod host;
 mod incident;
 mod library;
@@ -36,6 +37,7 @@ mod sidecar;
 mod signature;
 mod slot;
 mod staging;
+mod step;
 mod text;
 mod threads;
 mod trust;
@@ -54,5 +56,8 @@ pub use self::pinned::PinnedTurn;
 pub use self::registry::{Candidate, Registry};
 pub use self::sidecar::{SIDECAR_SUFFIX, Sidecar};
 pub use self::signature::{KeyError, PublicKey, SIGNATURE_SUFFIX, SigningKey, signature_path};
-pub use self::slot::{Change, Outcome, Pending, Serving, Slot, SlotStatus, Wanted};
+pub use self::slot::{
+    Begun, Change, Newcomer, Outcome, Pending, Serving, Slot, SlotStatus, Wanted,
+};
+pub use self::step::Step;
 pub use self::trust::{Trust, Trusted};

@@ -17,6 +17,11 @@ pub struct Limits {
     /// Waiting once more after the remaining calls were told to stop, and after any call was given up: one that holds its
     /// thread for longer is taken for one that never gives it back.
     pub grace: Duration,
+    /// How long a turn waits for a newcomer while an instance of the same tier serves. It goes on coming up, and serves
+    /// later turns.
+    pub patience: Duration,
+    /// How long a turn waits for a newcomer while nothing of its tier serves.
+    pub arrival: Duration,
     /// Before a plugin that could not be loaded is tried again with the same configuration.
     pub retry: Duration,
     /// Panics of one build within [`Self::panic_window`] after which it is no longer used.
@@ -25,8 +30,8 @@ pub struct Limits {
     pub panic_window: Duration,
     /// Different builds one process may load.
     pub builds: usize,
-    /// Changes of settings or plugin that one tier's instance may see within [`Self::dwell_window`]; a further one waits. A
-    /// change of tier, or to none, never waits.
+    /// Changes of settings or plugin that one tier's instance may see within [`Self::dwell_window`], those that came to
+    /// nothing counted; a further one waits. A change of tier, or to none, never waits.
     pub dwell_changes: usize,
     /// The window for counting changes.
     pub dwell_window: Duration,
@@ -40,6 +45,8 @@ impl Default for Limits {
             call: Duration::from_secs(10),
             drain: Duration::from_secs(5),
             grace: Duration::from_secs(1),
+            patience: Duration::from_millis(250),
+            arrival: Duration::from_secs(3),
             retry: Duration::from_secs(30),
             panics: 3,
             panic_window: Duration::from_mins(10),

@@ -25,6 +25,7 @@ use crate::record::Record;
 use crate::registry::Candidate;
 use crate::sidecar::Sidecar;
 use crate::staging;
+use crate::step::{Progress, Step};
 use crate::threads::Threads;
 use crate::trust::{Trust, Trusted};
 
@@ -72,8 +73,8 @@ pub(crate) struct Loader {
 /// What became of a library that was opened, by its hash.
 #[derive(Debug)]
 enum Library {
-    /// It is being opened, and code of it may run.
-    Opening,
+    /// It has been opened since then, and code of it may run.
+    Opening(Instant),
     /// It was opened and refused. A part of it may have run, and it stays loaded.
     Refused,
     /// It serves.
@@ -101,7 +102,7 @@ impl Loader {
     pub(crate) fn builds(&self) -> Vec<Arc<Build>> {
         let loaded = |library: &Library| match library {
             Library::Loaded(build) => Some(Arc::clone(build)),
-            Library::Opening | Library::Refused => None,
+            Library::Opening(_) | Library::Refused => None,
         };
         self.libraries().values().filter_map(loaded).collect()
     }
@@ -111,6 +112,7 @@ impl Loader {
         &self,
         candidate: &Candidate,
         trusted: &Trusted,
+        progress: &Progress,
         timings: &mut LoadTimings,
     ) -> Result<Arc<Build>, LoadError> {
         let sidecar = &candidate.sidecar;
@@ -119,40 +121,47 @@ impl Loader {
         let trust = trusted.decide(candidate)?;
         timings.read = start.elapsed();
 
+        progress.begin(Step::Open);
         let mut opening = match self.claim(candidate, &trust)? {
             Claim::Loaded(build) => return Ok(build),
             Claim::Opening(opening) => opening,
         };
-        let build = Arc::new(self.open(&mut opening, candidate, &library, trust, timings)?);
+        let build =
+            Arc::new(self.open(&mut opening, candidate, &library, trust, progress, timings)?);
         tracing::info!(plugin = %sidecar.id, version = %build.manifest().version, sha256 = %sidecar.sha256, "plugin loaded");
         opening.ended = Some(Library::Loaded(Arc::clone(&build)));
         Ok(build)
     }
 
-    /// Claims a library for opening, unless it is loaded. Waits while another thread opens it, for a limited time: code of
-    /// the plugin may run there, and may never end.
+    /// Claims a library for opening, unless it is loaded. Waits while another thread opens it, and not longer than that may
+    /// take: code of the plugin may run there, and may never end.
     fn claim<'a>(
         &'a self,
         candidate: &'a Candidate,
         trust: &Trust,
     ) -> Result<Claim<'a>, LoadError> {
         let sidecar = &candidate.sidecar;
-        let (libraries, waited) = self
+        let libraries = self.libraries();
+        let left = match libraries.get(&sidecar.sha256) {
+            Some(Library::Opening(since)) => self.limits.create.saturating_sub(since.elapsed()),
+            _ => Duration::ZERO,
+        };
+        let (mut libraries, _) = self
             .changed
-            .wait_timeout_while(self.libraries(), self.limits.create, |libraries| {
-                matches!(libraries.get(&sidecar.sha256), Some(Library::Opening))
+            .wait_timeout_while(libraries, left, |libraries| {
+                matches!(libraries.get(&sidecar.sha256), Some(Library::Opening(_)))
             })
             .unwrap_or_else(PoisonError::into_inner);
-        let mut libraries = libraries;
         match libraries.get(&sidecar.sha256) {
             Some(Library::Loaded(build)) => {
                 check_manifest(sidecar, build.manifest())?;
                 build.set_trust(trust.clone());
                 return Ok(Claim::Loaded(Arc::clone(build)));
             }
-            Some(Library::Opening) if waited.timed_out() => {
-                return Err(LoadError::CreateTimeout {
+            Some(Library::Opening(_)) => {
+                return Err(LoadError::Late {
                     plugin: sidecar.id.clone(),
+                    step: Step::Open,
                     limit_ms: u64::try_from(self.limits.create.as_millis()).unwrap_or(u64::MAX),
                 });
             }
@@ -163,9 +172,9 @@ impl Loader {
                 });
             }
             // To open a refused one once more takes no more memory.
-            Some(Library::Opening | Library::Refused) | None => {}
+            Some(Library::Refused) | None => {}
         }
-        libraries.insert(sidecar.sha256.clone(), Library::Opening);
+        libraries.insert(sidecar.sha256.clone(), Library::Opening(Instant::now()));
         Ok(Claim::Opening(Opening {
             loader: self,
             sha256: &sidecar.sha256,
@@ -180,6 +189,7 @@ impl Loader {
         candidate: &Candidate,
         library: &[u8],
         trust: Trust,
+        progress: &Progress,
         timings: &mut LoadTimings,
     ) -> Result<Build, LoadError> {
         let sidecar = &candidate.sidecar;
@@ -201,6 +211,7 @@ impl Loader {
         timings.root = opened.root;
 
         let start = Instant::now();
+        progress.begin(Step::Manifest);
         let manifest = opened
             .module
             .manifest()
@@ -213,6 +224,7 @@ impl Loader {
             plugin: sidecar.id.clone(),
             source,
         })?;
+        progress.begin(Step::Init);
         let sink = Arc::new(PluginLog::new(Arc::clone(&record)));
         opened
             .module

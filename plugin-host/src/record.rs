@@ -4,7 +4,7 @@
 
 use std::sync::atomic::AtomicU64;
 
-use crate::incident::{IncidentKind, Incidents};
+use crate::incident::{IncidentKind, Incidents, Loss};
 use crate::method::Method;
 use crate::metrics::MethodCounters;
 
@@ -46,15 +46,22 @@ impl Record {
     }
 
     /// Notes a thread that does not come back.
-    pub(crate) fn blocked(&self, method: Method, message: &str) {
-        self.incidents
-            .note(IncidentKind::Blocked, method.name(), message);
+    pub(crate) fn blocked(&self, method: Method, message: &str) -> Loss {
+        let loss = self.incidents.lost(method.name(), message);
         let (plugin, method) = (self.plugin.as_str(), method.name());
         tracing::error!(
             plugin,
             method,
             message,
-            "a plugin blocks its thread; this build is not used any more"
+            "a plugin blocks its thread; until it gives it back this build is not used"
         );
+        loss
+    }
+
+    /// Notes that a thread came back after all.
+    pub(crate) fn came_back(&self, loss: Loss) {
+        let (plugin, method) = (self.plugin.as_str(), loss.method());
+        tracing::warn!(plugin, method, "a plugin gave a thread back after all");
+        self.incidents.came_back(loss);
     }
 }

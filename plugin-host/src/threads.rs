@@ -3,14 +3,15 @@
 //! Plugin code never runs on a thread of the host, and every build has threads of its own. So a tier that computes for
 //! long slows itself down and nobody else, and a thread that does not come back has one owner, whose it can be held
 //! against. There are two of them, because a call that blocks its thread must not cost the calls behind it their answer:
-//! they go on on the other. A lost thread is not replaced. It is enough to quarantine the build, and when none is left its
-//! calls are answered at once with an error, so a build can never take more from the host than these few threads.
+//! they go on on the other. When a thread is lost the build is quarantined, and the turns that were begun on it go on on
+//! two fresh threads. That happens a few times and not for ever: when none is left, calls are answered at once with an
+//! error, so a build can never take more from the host than these few threads.
 
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -19,50 +20,79 @@ use memory_core::abi::host::TierCallError;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::AbortHandle;
 
-use crate::incident::IncidentKind;
+use crate::incident::{IncidentKind, Loss};
 use crate::method::Method;
 use crate::metrics::Ending;
 use crate::panics;
 use crate::record::Record;
 
-/// Threads of one build.
+/// Threads of one pool.
 const THREADS: usize = 2;
+
+/// Pools of one build: the first, and those that replace threads that were lost.
+const POOLS: usize = 3;
 
 /// Runs the calls of one build.
 #[derive(Debug)]
 pub(crate) struct Threads {
-    runtime: Option<Runtime>,
-    handle: Handle,
+    pools: Mutex<Vec<Arc<Pool>>>,
     shared: Arc<Shared>,
 }
 
+/// What all calls of a build have in common.
 #[derive(Debug)]
 struct Shared {
     record: Arc<Record>,
-    blocked: AtomicUsize,
     host: Handle,
     grace: Duration,
 }
 
-impl Shared {
+/// Some threads, and how many of them do not come back at the moment.
+#[derive(Debug)]
+struct Pool {
+    runtime: Option<Runtime>,
+    handle: Handle,
+    blocked: AtomicUsize,
+}
+
+impl Pool {
+    fn start() -> io::Result<Arc<Self>> {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(THREADS)
+            .thread_name("strata-plugin")
+            .build()?;
+        Ok(Arc::new(Self {
+            handle: runtime.handle().clone(),
+            runtime: Some(runtime),
+            blocked: AtomicUsize::new(0),
+        }))
+    }
+
+    fn blocked(&self) -> usize {
+        self.blocked.load(Ordering::SeqCst)
+    }
+
     fn all_blocked(&self) -> bool {
-        self.blocked.load(Ordering::SeqCst) >= THREADS
+        self.blocked() >= THREADS
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            // A thread may not come back for good, and must not be waited for.
+            runtime.shutdown_background();
+        }
     }
 }
 
 impl Threads {
     /// Starts the threads of a build. A call that holds its thread for the grace after it was given up is a lost thread.
     pub(crate) fn start(record: Arc<Record>, host: Handle, grace: Duration) -> io::Result<Self> {
-        let runtime = Builder::new_multi_thread()
-            .worker_threads(THREADS)
-            .thread_name("strata-plugin")
-            .build()?;
         Ok(Self {
-            handle: runtime.handle().clone(),
-            runtime: Some(runtime),
+            pools: Mutex::new(vec![Pool::start()?]),
             shared: Arc::new(Shared {
                 record,
-                blocked: AtomicUsize::new(0),
                 host,
                 // Without any, every call that was given up would look like one that blocks.
                 grace: grace.max(Duration::from_millis(1)),
@@ -72,7 +102,33 @@ impl Threads {
 
     /// Returns how many threads do not come back at the moment.
     pub(crate) fn blocked(&self) -> usize {
-        self.shared.blocked.load(Ordering::SeqCst)
+        self.pools().iter().map(|pool| pool.blocked()).sum()
+    }
+
+    fn pools(&self) -> MutexGuard<'_, Vec<Arc<Pool>>> {
+        self.pools.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the pool for the next call: one that has lost nothing, a fresh one while there may be more, or one that has
+    /// a thread left.
+    fn pool(&self) -> Option<Arc<Pool>> {
+        let mut pools = self.pools();
+        if let Some(whole) = pools.iter().find(|pool| pool.blocked() == 0) {
+            return Some(Arc::clone(whole));
+        }
+        if pools.len() < POOLS {
+            match Pool::start() {
+                Ok(fresh) => {
+                    pools.push(Arc::clone(&fresh));
+                    return Some(fresh);
+                }
+                Err(error) => {
+                    let plugin = &self.shared.record.plugin;
+                    tracing::warn!(plugin, %error, "the threads that a plugin blocks cannot be replaced");
+                }
+            }
+        }
+        pools.iter().find(|pool| !pool.all_blocked()).cloned()
     }
 
     /// Runs a call and waits for it within a limit.
@@ -88,33 +144,26 @@ impl Threads {
     {
         let record = &self.shared.record;
         record.methods.begun(method);
-        let place = Arc::new(Place {
-            method,
-            shared: Arc::clone(&self.shared),
-            state: Mutex::default(),
-        });
         let mut held = Held {
-            task: None,
-            place: Arc::clone(&place),
+            running: None,
+            shared: Arc::clone(&self.shared),
+            method,
             begun: Instant::now(),
             ending: Ending::GivenUp,
         };
-        let result = if self.shared.all_blocked() {
-            let reason = record
-                .incidents
-                .quarantine()
-                .map(|reason| format!("this build {reason}"));
-            let reason = reason.unwrap_or_else(|| "its calls do not come back".to_owned());
-            Err(TierCallError::new(
-                ErrorCode::UNAVAILABLE,
-                format!("no thread is left for it: {reason}"),
-            ))
-        } else {
-            let task = self.handle.spawn(Polled {
-                future: Some(Box::pin(call)),
-                place,
+        let result = if let Some(pool) = self.pool() {
+            let handle = pool.handle.clone();
+            let place = Arc::new(Place {
+                method,
+                shared: Arc::clone(&self.shared),
+                pool,
+                state: Mutex::default(),
             });
-            held.task = Some(task.abort_handle());
+            let task = handle.spawn(Polled {
+                future: Some(Box::pin(call)),
+                place: Arc::clone(&place),
+            });
+            held.running = Some((task.abort_handle(), place));
             match tokio::time::timeout(limit, task).await {
                 Ok(Ok(answer)) => answer,
                 Ok(Err(error)) if error.is_panic() => {
@@ -134,6 +183,16 @@ impl Threads {
                     Err(TierCallError::new(ErrorCode::DEADLINE, message))
                 }
             }
+        } else {
+            let reason = record
+                .incidents
+                .quarantine()
+                .map(|reason| format!("this build {reason}"));
+            let reason = reason.unwrap_or_else(|| "its calls do not come back".to_owned());
+            Err(TierCallError::new(
+                ErrorCode::UNAVAILABLE,
+                format!("no thread is left for it: {reason}"),
+            ))
         };
         held.ending = match &result {
             Ok(_) => Ending::Answered,
@@ -143,34 +202,25 @@ impl Threads {
     }
 }
 
-impl Drop for Threads {
-    fn drop(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
-            // A thread may not come back for good, and must not be waited for.
-            runtime.shutdown_background();
-        }
-    }
-}
-
 /// The caller's end of a call. Dropping it ends the call, whether it was answered, is late, or nobody waits any more.
 struct Held {
-    task: Option<AbortHandle>,
-    place: Arc<Place>,
+    running: Option<(AbortHandle, Arc<Place>)>,
+    shared: Arc<Shared>,
+    method: Method,
     begun: Instant,
     ending: Ending,
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        let record = &self.place.shared.record;
-        record
-            .methods
-            .ended(self.place.method, self.ending, self.begun.elapsed());
-        if let Some(task) = self.task.take().filter(|task| !task.is_finished()) {
+        let methods = &self.shared.record.methods;
+        methods.ended(self.method, self.ending, self.begun.elapsed());
+        if let Some((task, place)) = self.running.take()
+            && !task.is_finished()
+        {
             task.abort();
-            let host = self.place.shared.host.clone();
             // It ends by itself when the call does.
-            drop(host.spawn(watch(Arc::clone(&self.place), task)));
+            drop(self.shared.host.spawn(watch(place, task)));
         }
     }
 }
@@ -183,7 +233,7 @@ async fn watch(place: Arc<Place>, task: AbortHandle) {
         if task.is_finished() || place.found_blocked(grace) {
             return;
         }
-        if place.shared.all_blocked() {
+        if place.pool.all_blocked() {
             // It waits behind those that block, and may wait for ever.
             return;
         }
@@ -195,13 +245,15 @@ async fn watch(place: Arc<Place>, task: AbortHandle) {
 struct Place {
     method: Method,
     shared: Arc<Shared>,
+    pool: Arc<Pool>,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
     inside_since: Option<Instant>,
-    blocked: bool,
+    /// The loss of its thread, once it was found lost.
+    lost: Option<Loss>,
 }
 
 impl Place {
@@ -219,14 +271,12 @@ impl Place {
             .inside_since
             .is_some_and(|since| since.elapsed() >= grace);
         if blocked {
-            state.blocked = true;
-            self.shared.blocked.fetch_add(1, Ordering::SeqCst);
-            drop(state);
+            self.pool.blocked.fetch_add(1, Ordering::SeqCst);
             let message = format!(
                 "its thread was not given back within {} ms",
                 grace.as_millis()
             );
-            self.shared.record.blocked(self.method, &message);
+            state.lost = Some(self.shared.record.blocked(self.method, &message));
         }
         blocked
     }
@@ -239,9 +289,10 @@ impl Drop for Inside {
     fn drop(&mut self) {
         let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.inside_since = None;
-        if std::mem::take(&mut state.blocked) {
-            // It came back after all, and takes calls again: those of turns that were begun on this build.
-            self.0.shared.blocked.fetch_sub(1, Ordering::SeqCst);
+        if let Some(loss) = state.lost.take() {
+            // It came back after all, and takes calls again.
+            self.0.pool.blocked.fetch_sub(1, Ordering::SeqCst);
+            self.0.shared.record.came_back(loss);
         }
     }
 }
@@ -366,29 +417,47 @@ mod tests {
 
         drop(release);
         until(|| threads.blocked() == 0).await;
-        assert!(quarantine(&threads).is_some(), "it stays so for good");
+        assert_eq!(quarantine(&threads), None, "it came back");
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn when_no_thread_is_left_calls_are_answered_at_once() {
         let threads = threads();
-        let (first, call) = blocking();
-        threads
-            .run(Method::Stats, SHORT, call)
-            .await
-            .expect_err("it blocks");
-        let (second, call) = blocking();
-        threads
-            .run(Method::Stats, SHORT, call)
-            .await
-            .expect_err("it blocks");
-        until(|| threads.blocked() == THREADS).await;
+        let mut stuck = Vec::new();
+        for lost in 1..=POOLS * THREADS {
+            let (release, call) = blocking();
+            threads
+                .run(Method::Stats, SHORT, call)
+                .await
+                .expect_err("it blocks");
+            stuck.push(release);
+            until(|| threads.blocked() == lost).await;
+            let pools = threads.pools().len();
+            assert!(pools <= POOLS, "{pools}");
+            if lost < POOLS * THREADS {
+                let answer = threads
+                    .run(Method::Commit, LONG, async move { Ok(lost) })
+                    .await;
+                assert_eq!(answer, Ok(lost), "a lost thread is replaced");
+            }
+        }
         let refused = threads.run(Method::Commit, LONG, async { Ok(()) }).await;
         assert_eq!(
             refused.expect_err("nobody is left to run it").to_string(),
             "UNAVAILABLE: no thread is left for it: this build blocked its thread in `stats`"
         );
-        drop((first, second));
+        drop(stuck);
+        until(|| threads.blocked() == 0).await;
+        let answer = threads.run(Method::Commit, LONG, async { Ok(1) }).await;
+        assert_eq!(answer, Ok(1));
+        assert_eq!(
+            quarantine(&threads),
+            Some(Quarantine::Faulty {
+                times: POOLS * THREADS,
+                method: "stats"
+            }),
+            "so many times are enough, though each came back"
+        );
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

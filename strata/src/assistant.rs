@@ -91,7 +91,7 @@ struct Engine {
     opening: Mutex<Vec<Notice>>,
     syncing: Arc<AtomicBool>,
     /// Held while it is decided what serves a turn.
-    deciding: tokio::sync::Mutex<()>,
+    deciding: Mutex<()>,
     incidents: IncidentBook,
 }
 
@@ -301,7 +301,7 @@ impl Assistant {
             store,
             opening: Mutex::new(opening),
             syncing: Arc::new(AtomicBool::new(false)),
-            deciding: tokio::sync::Mutex::default(),
+            deciding: Mutex::default(),
             incidents: IncidentBook::default(),
         })
     }

@@ -4,8 +4,9 @@
 //! asked. So each change is written down with the assistant: the first panic of a build in a method, not the hundredth.
 //! The list is short and the oldest go first, because it explains the present and is no archive.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
 
 use memory_core::abi::ErrorCode;
 use memory_core::predicates::Tier;
@@ -133,7 +134,7 @@ impl Incident {
     }
 
     /// Returns what the host saw of a build by itself; `None` for what a call has told already.
-    fn seen(tier: Tier, build: &BuildIncidents, seen: &Seen, at: Timestamp) -> Option<Self> {
+    fn seen(build: &BuildIncidents, seen: &Seen, at: Timestamp) -> Option<Self> {
         let kind = match seen.kind {
             plugin_host::IncidentKind::Blocked => IncidentKind::Blocked,
             plugin_host::IncidentKind::Flood => IncidentKind::Flooded,
@@ -144,7 +145,7 @@ impl Incident {
         };
         Some(Self {
             kind,
-            tier,
+            tier: build.tier,
             plugin: build.plugin.clone(),
             sha256: Some(build.sha256.clone()),
             method: Some(seen.method.to_owned()),
@@ -197,15 +198,12 @@ struct Signature {
     reason: Option<String>,
 }
 
-/// A build's hash, what it did, and in which method.
-type SeenKey = (String, plugin_host::IncidentKind, &'static str);
-
 /// Writes incidents of one assistant down, each once.
 #[derive(Debug, Default)]
 pub(crate) struct IncidentBook {
     noted: Mutex<BTreeMap<Signature, Timestamp>>,
-    /// How often the host has seen what of a build, as of the last look.
-    seen: Mutex<HashMap<SeenKey, u64>>,
+    /// When the newest happened of what the host had seen at the last look.
+    looked: Mutex<Option<Instant>>,
     /// Held while the list is read and written, so that two incidents at once both stay.
     writing: tokio::sync::Mutex<()>,
 }
@@ -239,22 +237,16 @@ impl IncidentBook {
         }
     }
 
-    /// Writes down what the host itself saw of the builds of a tier: what nobody was waiting for an answer to.
+    /// Writes down what the host itself saw of its builds since the last look: what nobody was waiting for an answer to.
     pub(crate) async fn note_seen(
         &self,
         state: &SqliteState,
-        tier: Tier,
         builds: Vec<BuildIncidents>,
         now: Timestamp,
     ) {
-        for build in builds.iter().filter(|build| build.tier == tier) {
-            for seen in &build.incidents {
-                if !self.is_seen_again(build, seen) {
-                    continue;
-                }
-                if let Some(incident) = Incident::seen(tier, build, seen, now) {
-                    self.note(state, incident).await;
-                }
+        for (build, seen) in self.since_the_last_look(&builds) {
+            if let Some(incident) = Incident::seen(build, seen, now) {
+                self.note(state, incident).await;
             }
         }
     }
@@ -269,11 +261,19 @@ impl IncidentBook {
         });
     }
 
-    /// Returns whether the host has seen this since the last look.
-    fn is_seen_again(&self, build: &BuildIncidents, seen: &Seen) -> bool {
-        let key = (build.sha256.clone(), seen.kind, seen.method);
-        let mut counts = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        counts.insert(key, seen.count) != Some(seen.count)
+    /// Returns what the host has seen since this was asked last.
+    fn since_the_last_look<'a>(
+        &self,
+        builds: &'a [BuildIncidents],
+    ) -> Vec<(&'a BuildIncidents, &'a Seen)> {
+        let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = builds
+            .iter()
+            .flat_map(|build| build.incidents.iter().map(move |seen| (build, seen)));
+        let is_new = |at: Instant| looked.is_none_or(|newest| at > newest);
+        let new: Vec<_> = all.filter(|(_, seen)| is_new(seen.at)).collect();
+        *looked = new.iter().map(|(_, seen)| seen.at).max().or(*looked);
+        new
     }
 
     fn is_news(&self, incident: &Incident) -> bool {
@@ -318,6 +318,8 @@ async fn read(state: &SqliteState) -> StoreResult<Vec<Incident>> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use memory_core::env::{Clock as _, ManualClock};
 
     use super::*;
@@ -358,6 +360,47 @@ mod tests {
         let all = since(&state, start).await.unwrap();
         assert_eq!(reasons(all), ["no file", "bad hash", "no file", "no file"]);
         assert_eq!(since(&state, later).await.unwrap().len(), 1);
+    }
+
+    #[tokio::test]
+    async fn what_was_seen_is_written_down_once_and_again_when_it_happens_again() {
+        let root = tempfile::tempdir().unwrap();
+        let clock = ManualClock::at(Timestamp::from_millis(1_000));
+        let state = SqliteState::open(&root.path().join("state.db"), &clock).unwrap();
+        let (book, start) = (IncidentBook::default(), Instant::now());
+        let seen = |method, message: &str, second| Seen {
+            kind: plugin_host::IncidentKind::Panic,
+            method,
+            message: message.to_owned(),
+            at: start + Duration::from_secs(second),
+            count: 1,
+        };
+        let build = |incidents| BuildIncidents {
+            plugin: "tier-v2".to_owned(),
+            tier: Tier::V2,
+            version: "1.0.0".to_owned(),
+            sha256: "ab".to_owned(),
+            quarantine: None,
+            incidents,
+        };
+        // Two messages of one method, in either order, at every turn of some hours.
+        let first = vec![seen("shutdown", "one", 1), seen("shutdown", "two", 2)];
+        for hour in 0..3 {
+            let now = clock.now().plus_millis(hour * 2 * QUIET_MS);
+            book.note_seen(&state, vec![build(first.clone())], now)
+                .await;
+        }
+        let start = Timestamp::from_millis(0);
+        let all = since(&state, start).await.unwrap();
+        assert_eq!(all.len(), 1, "{all:#?}");
+        assert_eq!((all[0].tier, all[0].reason.as_str()), (Tier::V2, "one"));
+
+        let later = clock.now().plus_millis(9 * QUIET_MS);
+        let mut again = first;
+        again.push(seen("shutdown", "three", 3));
+        book.note_seen(&state, vec![build(again)], later).await;
+        let all = since(&state, start).await.unwrap();
+        assert_eq!(all.len(), 2, "{all:#?}");
     }
 
     #[tokio::test]

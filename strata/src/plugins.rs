@@ -16,7 +16,7 @@ use tokio::runtime::Handle;
 use crate::error::{ErrorKind, StrataError, cause_chain};
 use crate::options::StrataOptions;
 
-pub(crate) use self::desk::{Pin, Pinned, TierDesk};
+pub(crate) use self::desk::{Followed, Pin, Pinned, TierDesk};
 pub use self::signing::make_signing_key;
 pub use self::source::{ALLOW_FILE, PluginSearch, PluginSource};
 
@@ -217,6 +217,8 @@ impl Plugins {
         let defaults = Limits::default();
         let limits = Limits {
             call: defaults.call.max(options.tier_deadline),
+            // A turn waits for its tier as long as it waits for its tier's answer.
+            arrival: options.tier_deadline,
             ..defaults
         };
         let host_options = HostOptions {

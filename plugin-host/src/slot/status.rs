@@ -60,6 +60,8 @@ pub struct SlotStatus {
     pub problem: Option<Arc<LoadError>>,
     /// The change that waits, because there were too many of them a moment ago.
     pub pending: Option<Pending>,
+    /// The plugin that is coming up.
+    pub coming: Option<String>,
     /// What was wrong with the allow files when they were last read, a line each. What other files trust is not affected.
     pub warnings: Vec<String>,
 }

@@ -3,6 +3,7 @@
 use memory_core::predicates::Tier;
 use tokio::task::JoinHandle;
 
+use super::newcomer::Newcomer;
 use crate::drain::Drained;
 use crate::loader::LoadTimings;
 
@@ -48,6 +49,10 @@ pub enum Outcome {
     FellBack,
     /// It was refused or is `off`; nothing serves.
     Emptied,
+    /// It is still coming up, and serves later turns if it comes; what served before still does.
+    Coming,
+    /// Another wish came before it was fulfilled.
+    Superseded,
     /// It is of the tier that serves, and there were too many such changes a moment ago; what served before still does, and
     /// a later call makes the change.
     Postponed,
@@ -62,6 +67,15 @@ pub struct Change {
     pub timings: Option<LoadTimings>,
     /// The drain of the instance that was replaced. It runs whether or not anybody waits for it.
     pub drain: Option<JoinHandle<Drained>>,
+}
+
+/// What was begun about a wish.
+#[derive(Debug)]
+pub enum Begun {
+    /// There is nothing to wait for.
+    Settled(Change),
+    /// An instance is coming up. Once it has ended, the wish is looked at again.
+    Coming(Newcomer),
 }
 
 impl Change {

@@ -3,23 +3,25 @@
 //! Turns begin at once while somebody edits the settings, so two of them may have read different ones. If each made its
 //! own wish come true, an older wish could come after a newer one and switch back. Decisions are therefore taken one
 //! after the other, each by the newest settings that anybody has read, and what serves is held before the next is taken.
+//! Nothing is waited for while one is taken: a turn that has to wait for a plugin to come up decides anew afterwards.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
 
 use memory_core::config::Config;
 use memory_core::predicates::Tier;
 use memory_core::services::Capability;
 use memory_core::tier::{TierEvent, TierStats};
 use memory_substrate::assistant::EngineStats;
-use plugin_host::{LoadError, SlotError};
+use plugin_host::{LoadError, Newcomer, SlotError};
 use serde::Serialize;
 
 use super::{Assistant, Engine};
 use crate::error::{StrataError, cause_chain};
 use crate::incidents::Incident;
-use crate::plugins::{Pin, Pinned, Serving};
+use crate::plugins::{Followed, Pin, Pinned, Serving};
 
 /// What was decided.
 #[derive(Debug)]
@@ -68,6 +70,35 @@ pub struct AssistantStats {
     /// The serving instance's counters, which start at zero with each instance; `None` when none serves or it did not
     /// answer.
     pub tier_stats: Option<TierStats>,
+}
+
+/// What came of one look at the settings.
+enum Decision {
+    /// The settings, why they cannot be followed, what serves, and what is waited for.
+    Made((Arc<Config>, Option<Arc<LoadError>>, Pin, Option<String>)),
+    /// A plugin is coming up, and there is time for it.
+    Awaits(Newcomer),
+}
+
+/// How long one turn has waited for plugins to come up, all of them together.
+#[derive(Debug, Default)]
+struct Waited(Duration);
+
+impl Waited {
+    fn is_over(&self, newcomer: &Newcomer) -> bool {
+        self.0 >= newcomer.patience()
+    }
+
+    async fn wait(&mut self, newcomer: &Newcomer) {
+        let start = Instant::now();
+        let left = newcomer.patience().saturating_sub(self.0);
+        let ended = tokio::time::timeout(left, newcomer.ended()).await;
+        self.0 = match ended {
+            Ok(()) => self.0 + start.elapsed(),
+            // Exactly, so that what is over is over.
+            Err(_) => newcomer.patience(),
+        };
+    }
 }
 
 /// Counts turns.
@@ -148,17 +179,15 @@ impl Assistant {
 
     /// Makes the tier that the newest settings configure serve, and holds it.
     pub(super) async fn decide(&self, engine: &Engine) -> Decided {
-        let deciding = engine.deciding.lock().await;
-        // Not what the caller has read: whoever was here before may know better.
-        let config = self.settings.in_force().config;
+        let mut waited = Waited::default();
+        let (config, problem, pin, waiting) = loop {
+            let newcomer = match self.decide_now(engine, &waited) {
+                Decision::Made(made) => break made,
+                Decision::Awaits(newcomer) => newcomer,
+            };
+            waited.wait(&newcomer).await;
+        };
         let tier = config.tier();
-        if tier == Tier::Off {
-            self.say_memory_is_off(engine);
-        }
-        let problem = engine.follow(&config).await;
-        let pin = engine.desk.pin(tier);
-        let waiting = engine.desk.waiting();
-        drop(deciding);
         let mut reason = problem
             .as_ref()
             .map(|error| cause_chain(error.as_ref()).join(": "))
@@ -173,7 +202,7 @@ impl Assistant {
         };
         let (state, now) = (engine.store.state(), self.options.clock.now());
         let seen = engine.desk.incidents();
-        engine.incidents.note_seen(state, tier, seen, now).await;
+        engine.incidents.note_seen(state, seen, now).await;
         match &problem {
             Some(error) => self.note_problem(engine, &config, error).await,
             None if pinned.is_some() => engine.incidents.recovered(),
@@ -183,6 +212,30 @@ impl Assistant {
             config,
             pinned,
             reason,
+        }
+    }
+
+    /// Decides by the newest settings, unless there is something to wait for and time for it.
+    fn decide_now(&self, engine: &Engine, waited: &Waited) -> Decision {
+        let _deciding = engine
+            .deciding
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        // Not what the caller has read: whoever was here before may know better.
+        let config = self.settings.in_force().config;
+        let tier = config.tier();
+        if tier == Tier::Off {
+            self.say_memory_is_off(engine);
+        }
+        let Followed { newcomer, problem } = engine.follow(&config);
+        match newcomer.filter(|newcomer| !waited.is_over(newcomer)) {
+            Some(newcomer) => Decision::Awaits(newcomer),
+            None => Decision::Made((
+                config,
+                problem,
+                engine.desk.pin(tier),
+                engine.desk.waiting(),
+            )),
         }
     }
 
@@ -227,12 +280,12 @@ impl Assistant {
 }
 
 impl Engine {
-    /// Makes the configured tier serve if it does not, and returns why it cannot if so.
-    async fn follow(&self, config: &Arc<Config>) -> Option<Arc<LoadError>> {
+    /// Begins to make the configured tier serve if it does not.
+    fn follow(&self, config: &Arc<Config>) -> Followed {
         let services = self
             .stopwatches
             .wrap(self.store.services(config.tier(), &Capability::ALL));
-        self.desk.follow(config, &services).await
+        self.desk.follow(config, &services)
     }
 }
 

@@ -10,7 +10,9 @@ use memory_core::predicates::Tier;
 use memory_core::predicates::registry::BUILT;
 use memory_core::services::{Call, Services};
 use memory_core::tier::{CommitToken, Explanation, TierEvent, TierStats, TurnPlan, TurnRequest};
-use plugin_host::{BuildIncidents, LoadError, Outcome, PinnedTurn, Slot, SlotError, Wanted};
+use plugin_host::{
+    Begun, BuildIncidents, LoadError, Newcomer, PinnedTurn, Slot, SlotError, Wanted,
+};
 
 use super::Serving;
 
@@ -30,32 +32,21 @@ impl TierDesk {
         }
     }
 
-    /// Makes the configured tier serve if it does not, and returns why it cannot if so.
-    pub(crate) async fn follow(
-        &self,
-        config: &Arc<Config>,
-        services: &Services,
-    ) -> Option<Arc<LoadError>> {
+    /// Begins to make the configured tier serve if it does not, and waits for nothing.
+    pub(crate) fn follow(&self, config: &Arc<Config>, services: &Services) -> Followed {
         let wanted = self.wanted(config);
-        let change = self.slot.ensure(&wanted, services).await;
-        let status = self.slot.status();
-        if change.outcome != Outcome::Unchanged {
-            let serving = status.serving.as_ref();
-            tracing::info!(
-                configured = %wanted.tier,
-                serving = %serving.map_or(Tier::Off, |serving| serving.tier),
-                plugin = serving.map(|serving| serving.plugin.as_str()),
-                sha256 = serving.map(|serving| serving.sha256.as_str()),
-                outcome = ?change.outcome,
-                total_us = change.timings.map(|timings| timings.total().as_micros()),
-                "what serves was decided anew"
-            );
-        }
+        let newcomer = match self.slot.begin(&wanted, services) {
+            Begun::Settled(_) => None,
+            Begun::Coming(newcomer) => Some(newcomer),
+        };
         // The wish for a tier that was removed is the wish for none, and this is why.
-        if let Err(removed) = BUILT.require(config.tier()) {
-            return Some(Arc::new(removed.into()));
-        }
-        status.problem.filter(|_| status.configured == wanted.tier)
+        let problem = if let Err(removed) = BUILT.require(config.tier()) {
+            Some(Arc::new(removed.into()))
+        } else {
+            let status = self.slot.status();
+            status.problem.filter(|_| status.configured == wanted.tier)
+        };
+        Followed { newcomer, problem }
     }
 
     /// Returns what the host saw go wrong in the builds of this process.
@@ -63,12 +54,13 @@ impl TierDesk {
         self.slot.incidents()
     }
 
-    /// Returns the change that waits because the settings change too often.
+    /// Returns what waits, or is waited for, so that what is configured does not serve yet.
     pub(crate) fn waiting(&self) -> Option<String> {
-        self.slot
-            .status()
-            .pending
-            .map(|pending| pending.to_string())
+        let status = self.slot.status();
+        let coming = status
+            .coming
+            .map(|plugin| format!("plugin `{plugin}` is still coming up"));
+        status.pending.map(|pending| pending.to_string()).or(coming)
     }
 
     /// Holds what serves a tier for one turn; `None` when that tier is not served.
@@ -118,6 +110,15 @@ impl TierDesk {
         *last = Some((Arc::clone(config), wanted.clone()));
         wanted
     }
+}
+
+/// What was begun so that the configured tier serves.
+#[derive(Debug)]
+pub(crate) struct Followed {
+    /// What is coming up, if something is.
+    pub(crate) newcomer: Option<Newcomer>,
+    /// Why the configured tier cannot serve, if so.
+    pub(crate) problem: Option<Arc<LoadError>>,
 }
 
 /// What became of pinning a tier.

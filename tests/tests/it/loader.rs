@@ -20,6 +20,7 @@ mod files;
 mod fixture;
 mod incidents;
 mod metrics;
+mod newcomer;
 mod rows;
 mod services;
 mod stand_in;

@@ -274,7 +274,7 @@ async fn the_instance_before_serves_when_the_next_cannot_come_up() {
             "{}",
             tier.evidence
         );
-        assert_told(&stage, &["was refused"]).await;
+        assert_told_in_time(&stage, &["was refused"]).await;
     }
 }
 
@@ -320,6 +320,101 @@ async fn the_build_before_serves_when_the_next_panics_too_often() {
     let tier = found(&report, "tier")[0];
     assert_eq!(tier.severity, Finding::Warning);
     assert!(tier.evidence.contains("quarantine"), "{}", tier.evidence);
+}
+
+/// Makes the build that serves do what it was given as its fault, once.
+async fn provoke(stage: &Stage, method: &str, time: u32) {
+    match method {
+        "commit" => {
+            let injection = stage.say("hello").await;
+            let attached = stage.assistant.attached(&injection).await;
+            attached.expect_err("not committed");
+        }
+        "on_event" => {
+            let event = ConversationEvent::Compaction;
+            let told = stage.assistant.on_event("talk", event).await;
+            told.expect_err("not told");
+        }
+        "drop" => {
+            // Another instance of the same settings takes its place.
+            stage.fault_again("panic_in_drop", time);
+            assert_served(&stage.say("hello").await);
+        }
+        other => panic!("nobody provokes `{other}`"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_build_before_serves_whichever_method_of_the_next_panics() {
+    for method in ["commit", "on_event", "drop"] {
+        let stage = Stage::new().await;
+        let before = stage.say("hello").await;
+        assert_served(&before);
+        let rebuilt = stage.rebuild();
+        stage.fault(&format!("panic_in_{method}"));
+        assert_eq!(build_of(&stage.say("hello").await), rebuilt);
+        for time in 0..3 {
+            provoke(&stage, method, time).await;
+        }
+        // What is dropped is dropped beside the turns.
+        let mut after = stage.say("hello").await;
+        for _ in 0..200 {
+            if build_of(&after) != rebuilt {
+                break;
+            }
+            after = stage.say("hello").await;
+        }
+        assert_served(&after);
+        assert_eq!(codes(&after), ["tier_is_older"], "{:?}", after.notices);
+        assert_eq!(build_of(&after), build_of(&before), "{method}");
+        assert_told(&stage, &["was put into quarantine"]).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_method_that_holds_its_thread_costs_its_own_call_and_no_turn() {
+    let each = ["commit", "discard", "on_event", "explain", "stats"].map(holds_its_thread_in);
+    for stage in each.map(tokio::spawn) {
+        stage.await.expect("it holds");
+    }
+}
+
+async fn holds_its_thread_in(method: &'static str) {
+    let stage = Stage::with_fault(&format!("spin_in_{method}")).await;
+    let injection = stage.say("hello").await;
+    assert_served(&injection);
+    let assistant = &stage.assistant;
+    let failed = match method {
+        "commit" => assistant.attached(&injection).await.is_err(),
+        // Giving a block up, and the figures of the tier, fail nothing.
+        "discard" => {
+            let ended = assistant.end_turn(&injection, TurnEnd::default()).await;
+            ended.is_ok()
+        }
+        "stats" => {
+            let stats = assistant.stats().await.expect("the host's own are there");
+            stats.tier_stats.is_none()
+        }
+        "on_event" => {
+            let event = ConversationEvent::Compaction;
+            assistant.on_event("talk", event).await.is_err()
+        }
+        _ => {
+            let input = TurnInput::owner("talk", "hello");
+            assistant.explain(input).await.is_err()
+        }
+    };
+    assert!(failed, "{method}");
+    // While the thread is away its build is not used, and nothing else of this tier is there.
+    for _ in 0..5 {
+        let injection = stage.say("hello").await;
+        let served = injection.blocks.iter().any(|block| block.id == "probe");
+        assert!(
+            served || codes(&injection) == ["tier_not_serving"],
+            "{injection:?}"
+        );
+    }
+    assert_told_in_time(&stage, &[&format!("in `{method}`")]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,10 +4,12 @@
 //! in the settings, which each turn looks at.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
+use memory_core::services::LogKind;
 use memory_core::store::StateStore as _;
 use memory_substrate::embed::SeededEmbedder;
 use strata::{
@@ -15,6 +17,10 @@ use strata::{
 };
 use tests::host::{TempHost, given};
 use tests::measure::resident_megabytes;
+use tracing_subscriber::Layer as _;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::child;
 
@@ -133,9 +139,82 @@ fn write_knowledge_base(folder: &Path) {
 /// What one turn came to.
 struct Turn {
     conversation: String,
+    number: u64,
     configured: Tier,
     served: Option<Tier>,
     stored: TurnIds,
+}
+
+/// What the process has logged of its turns.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    /// Begins to keep what the façade logs.
+    fn begin() -> Self {
+        let log = Self::default();
+        let writer = log.clone();
+        let lines = tracing_subscriber::fmt::layer()
+            .with_ansi(false)
+            .with_writer(move || writer.clone());
+        let ours = Targets::new().with_target("strata", LevelFilter::DEBUG);
+        tracing_subscriber::registry()
+            .with(lines.with_filter(ours))
+            .init();
+        log
+    }
+
+    /// Returns what it says of turns, sorted.
+    fn turns(&self) -> Vec<Line> {
+        let bytes = self.0.lock().expect("nobody panics while writing");
+        let text = String::from_utf8_lossy(&bytes);
+        let field = |line: &str, name: &str| {
+            let (_, value) = line.split_once(&format!(" {name}=")).expect("a field");
+            value.split(' ').next().unwrap_or_default().to_owned()
+        };
+        let turns = text.lines().filter(|line| line.contains("turn begun"));
+        let mut turns: Vec<Line> = turns
+            .map(|line| Line {
+                conversation: field(line, "conversation"),
+                number: field(line, "turn").parse().expect("a number"),
+                configured: field(line, "configured"),
+                served: field(line, "serving"),
+            })
+            .collect();
+        turns.sort();
+        turns
+    }
+}
+
+/// A line of the log: a turn, and which tier was configured and served.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Line {
+    conversation: String,
+    number: u64,
+    configured: String,
+    served: String,
+}
+
+impl Line {
+    fn of(turn: &Turn) -> Self {
+        Self {
+            conversation: turn.conversation.clone(),
+            number: turn.number,
+            configured: turn.configured.to_string(),
+            served: turn.served.unwrap_or(Tier::Off).to_string(),
+        }
+    }
+}
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().expect("nobody panics here").extend(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// What all turns share.
@@ -166,6 +245,7 @@ impl Stage {
         self.begun[&injection.trace.configured].fetch_add(1, Ordering::SeqCst);
         Turn {
             conversation: name,
+            number: injection.trace.turn,
             configured: injection.trace.configured,
             served: injection.trace.serving.as_ref().map(|serving| serving.tier),
             stored,
@@ -204,8 +284,18 @@ fn check(injection: &Injection) {
     assert_eq!(serving.plugin, format!("tier-{}", trace.configured));
 }
 
+#[test]
+fn turns_go_on_while_the_tier_is_swapped() {
+    // In a process of its own, because the log is one of its witnesses.
+    let said = child::run("swap::turns_while_the_tier_is_swapped", &[]);
+    let summary = said.lines().find(|line| line.contains(" swaps, by tier "));
+    println!("{}", summary.expect("it says what it did"));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn turns_go_on_while_the_tier_is_swapped() {
+#[ignore = "run by `turns_go_on_while_the_tier_is_swapped`"]
+async fn turns_while_the_tier_is_swapped() {
+    let log = Log::begin();
     let TempHost {
         assistant,
         strata,
@@ -286,6 +376,24 @@ async fn turns_go_on_while_the_tier_is_swapped() {
             node.attached_blocks.is_empty() || served.is_some(),
             "{node:?}"
         );
+    }
+
+    // So do the log of the process and that of the tiers.
+    let mut expected_lines: Vec<Line> = turns.iter().map(Line::of).collect();
+    expected_lines.sort();
+    assert_eq!(log.turns(), expected_lines);
+    let mut by_v3: BTreeMap<&str, usize> = BTreeMap::new();
+    for turn in &turns {
+        let of_v3 = usize::from(turn.served == Some(Tier::V3));
+        *by_v3.entry(&turn.conversation).or_default() += of_v3;
+    }
+    for (conversation, expected) in by_v3 {
+        let audits = store
+            .state()
+            .newest_log(conversation, LogKind::PoolAudit, u32::MAX)
+            .await
+            .expect("read");
+        assert_eq!(audits.len(), expected, "`{conversation}`");
     }
 
     // Nothing is twice in a conversation, whichever tiers served it.

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 use std::fmt;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -37,6 +38,10 @@ struct Config {
     panic_in_create: bool,
     /// `create` takes this long.
     create_ms: u64,
+    /// `create` ends when this file is there.
+    create_until: Option<PathBuf>,
+    /// A turn that is told to block holds its thread until this file is there.
+    block_until: Option<PathBuf>,
     /// `health` says that it cannot serve.
     unhealthy: bool,
     /// `health` never answers.
@@ -99,6 +104,13 @@ fn block_thread(milliseconds: u64) {
     let start = Instant::now();
     while start.elapsed() < Duration::from_millis(milliseconds) {
         std::hint::spin_loop();
+    }
+}
+
+/// Holds the thread until a file is there, as code does that waits for a lock.
+fn block_until(file: Option<&Path>) {
+    while file.is_some_and(|file| !file.exists()) {
+        std::thread::park_timeout(Duration::from_millis(5));
     }
 }
 
@@ -289,6 +301,8 @@ impl MemoryTier for Probe {
             std::env::var_os("STRATA_PROBE_PANICS_IN_MANIFEST").is_none(),
             "told to panic in manifest"
         );
+        let until = std::env::var_os("STRATA_PROBE_MANIFEST_UNTIL").map(PathBuf::from);
+        block_until(until.as_deref());
         TierManifest {
             id: "probe".to_owned(),
             tier: Tier::V3,
@@ -317,6 +331,7 @@ impl MemoryTier for Probe {
         while start.elapsed() < Duration::from_millis(config.create_ms) {
             std::thread::yield_now();
         }
+        block_until(config.create_until.as_deref());
         tracing::info!(label = %config.label, "probe created");
         Ok(Self {
             services,
@@ -346,6 +361,10 @@ impl MemoryTier for Probe {
             }
             "never" => std::future::pending::<()>().await,
             "spin" => spin(),
+            "block" => block_until(self.config.block_until.as_deref()),
+            "yield for ever" => loop {
+                call.yield_now().await;
+            },
             "100 000 events" => flood(),
             "slow" => wait(call, Duration::from_millis(50)).await,
             "until cancelled" => {

@@ -14,6 +14,9 @@ use plugin_host::{
 use tempfile::TempDir;
 use tokio::runtime::Handle;
 
+/// The real plugin of tier v3, which every build has.
+const V3: &str = "tier-v3";
+
 /// Returns a built test plugin, or fails with what to do.
 fn built(name: &str) -> Candidate {
     built_in(&plugin_folder().join("test"), name)
@@ -72,6 +75,17 @@ pub(super) fn wanted_other() -> Wanted {
     }
 }
 
+/// Returns the wish for the real plugin of tier v3, with its usual settings.
+pub(super) fn wanted_v3() -> Wanted {
+    let config = Config::default();
+    Wanted {
+        tier: Tier::V3,
+        plugin: V3.to_owned(),
+        config: config.tier_config_json(Tier::V3).to_string(),
+        digest: config.digest(Tier::V3),
+    }
+}
+
 fn other() -> Option<&'static TierRow> {
     let mut rows = BUILT.rows().iter();
     rows.rfind(|row| row.tier != Tier::V3)
@@ -124,6 +138,9 @@ impl Folder {
                 drain: Duration::from_millis(200),
                 grace: Duration::from_millis(100),
                 call: Duration::from_mins(1),
+                // What comes up late is a matter of tests of its own.
+                patience: Duration::from_mins(1),
+                arrival: Duration::from_mins(1),
                 // Tests change settings more often than people do.
                 dwell_window: Duration::ZERO,
                 ..Limits::default()
@@ -154,6 +171,11 @@ impl Folder {
         if let Some(TierRow { plugin, .. }) = other() {
             self.add_plugin(&built_in(&plugin_folder(), plugin), plugin);
         }
+    }
+
+    /// Copies the real plugin of tier v3 and trusts it.
+    pub(super) fn add_v3(&self) {
+        self.add_plugin(&built_in(&plugin_folder(), V3), V3);
     }
 
     /// Puts another build in the place of `probe`, trusts it, and returns its hash: the same code with bytes behind it that

@@ -1,6 +1,5 @@
 //! What is remembered of a build that misbehaves, and what becomes of those beside it.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use memory_core::abi::ErrorCode;
@@ -14,7 +13,7 @@ use super::{LONG, check_serves, say, services};
 const SHORT: Duration = Duration::from_millis(250);
 
 /// Waits until something is true of the host.
-async fn until(host: &PluginHost, condition: impl Fn(&PluginHost) -> bool) {
+pub(super) async fn until(host: &PluginHost, condition: impl Fn(&PluginHost) -> bool) {
     let start = Instant::now();
     while !condition(host) {
         assert!(
@@ -239,16 +238,20 @@ async fn when_all_threads_are_blocked_turns_are_answered_at_once() {
     let folder = Folder::with_probe();
     let host = folder.host();
     let slot = host.slot("ada");
-    slot.ensure(&wanted("probe", "one"), &services::all()).await;
-    let turn = Arc::new(slot.pin().expect("it serves"));
-    let spinning = (0..2).map(|_| {
-        let turn = Arc::clone(&turn);
-        tokio::spawn(async move { say(&turn, "spin", SHORT).await })
-    });
-    for spinning in spinning.collect::<Vec<_>>() {
-        spinning.await.expect("it ends").expect_err("it blocks");
+    let event = folder.staging().with_file_name("event");
+    let file = event.display();
+    let wanted = wanted_with(&format!(r#"{{"label":"one","block_until":"{file}"}}"#));
+    slot.ensure(&wanted, &services::all()).await;
+    let turn = slot.pin().expect("it serves");
+    // Two threads, and twice two more when those are lost.
+    for blocked in 1..=6 {
+        assert_eq!(say(&turn, "hello", LONG).await, Ok("label: one".to_owned()));
+        say(&turn, "block", SHORT).await.expect_err("it blocks");
+        until(host, |host| {
+            host.metrics().builds[0].blocked_threads == blocked
+        })
+        .await;
     }
-    until(host, |host| host.metrics().builds[0].blocked_threads == 2).await;
     let error = say(&turn, "hello", LONG)
         .await
         .expect_err("no thread is left");
@@ -257,6 +260,7 @@ async fn when_all_threads_are_blocked_turns_are_answered_at_once() {
         "plugin `probe`: `begin_turn` failed (UNAVAILABLE): no thread is left for it: this build blocked its thread in `begin_turn`"
     );
     // When they come back, so do the turns that were begun here.
+    std::fs::write(event, "now").expect("written");
     until(host, |host| host.metrics().builds[0].blocked_threads == 0).await;
     assert_eq!(say(&turn, "hello", LONG).await, Ok("label: one".to_owned()));
 }

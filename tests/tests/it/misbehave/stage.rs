@@ -63,6 +63,11 @@ impl Stage {
         self.configure(&format!("Probe/{fault}"), 1);
     }
 
+    /// Gives the probe the same fault once more, in settings that differ, so that a new instance is made.
+    pub(crate) fn fault_again(&self, fault: &str, number: u32) {
+        self.configure(&format!("Probe/{fault}"), number + 20);
+    }
+
     /// Changes the settings in a way that matters to nobody, so that a new instance is made.
     pub(crate) fn reload(&self, number: u32) {
         self.configure("UTC", number + 10);
