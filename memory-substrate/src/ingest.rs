@@ -1,4 +1,4 @@
-//! Taking finished pages in: a folder, a file, a text, or a whole memory folder.
+//! Taking finished pages in: a folder, a file, a text, a program's manifest, or a whole memory folder.
 //!
 //! Bytes are copied as they are; only the file's name changes, because it becomes the slug. One bad file costs that file and
 //! nothing else. Files are taken in by operations of many at a time, each acknowledged whole by one commit that also
@@ -22,6 +22,9 @@ use crate::state::{SqliteState, ops, origins};
 use crate::workspace::Workspace;
 use crate::writer::Writer;
 
+pub use self::manifest::{ManifestPage, parse as parse_manifest};
+
+mod manifest;
 mod place;
 mod source;
 mod views;
@@ -40,6 +43,8 @@ pub enum IngestSource {
         /// The text.
         text: String,
     },
+    /// Pages that a program has made and named. Each gets the slug it names, or is invalid.
+    Manifest(Vec<ManifestPage>),
     /// A folder laid out like an assistant's `memory`: pages in `concepts/`, views and knowledge base beside it.
     MemoryFolder(PathBuf),
 }
@@ -106,6 +111,10 @@ pub struct IngestedPage {
     pub warnings: Vec<String>,
     /// What is wrong with the text, with places.
     pub faults: Vec<Fault>,
+    /// Where its frontmatter says that it is from.
+    pub source: Option<String>,
+    /// The date that its frontmatter says its content is from.
+    pub origin_date: Option<String>,
     /// Why it is invalid.
     pub error: Option<String>,
 }
@@ -140,6 +149,21 @@ pub struct IngestReport {
     pub other_files: usize,
     /// Whether nothing was really written.
     pub dry_run: bool,
+}
+
+impl IngestedPage {
+    fn invalid(original_name: String, error: Option<String>) -> Self {
+        Self {
+            slug: None,
+            original_name,
+            action: IngestAction::Invalid,
+            warnings: Vec::new(),
+            faults: Vec::new(),
+            source: None,
+            origin_date: None,
+            error,
+        }
+    }
 }
 
 impl IngestReport {

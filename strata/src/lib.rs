@@ -74,7 +74,8 @@ pub use memory_core::tier::{Explanation, Placement, ShownSection};
 pub use memory_core::time::Timestamp;
 pub use memory_substrate::assistant::{AssistantStore, EngineProgress, EngineStats};
 pub use memory_substrate::ingest::{
-    IngestAction, IngestOptions, IngestReport, IngestSource, IngestedPage, PlacedFile,
+    IngestAction, IngestOptions, IngestReport, IngestSource, IngestedPage, ManifestPage,
+    PlacedFile, parse_manifest,
 };
 pub use memory_substrate::remember::{RememberInput, RememberReceipt};
 pub use memory_substrate::sync::{SyncProgress, SyncReport};

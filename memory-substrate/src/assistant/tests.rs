@@ -1,6 +1,7 @@
 //! Tests of an assistant as a whole: opening, keeping up with edits, interruption, damage and change of model.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
@@ -13,6 +14,7 @@ use memory_core::text::section::SectionId;
 use super::testing::{DIMS, Fixture, runtime};
 use super::*;
 use crate::embed::SeededEmbedder;
+use crate::fs::faulty::{Fault, FaultyFs, Reached};
 use crate::ingest::{IngestOptions, IngestSource};
 use crate::segment;
 use crate::snapshot::{TermSearch, Visibility};
@@ -708,5 +710,33 @@ fn a_page_that_changes_while_a_rebuild_is_put_into_use_still_waits() {
         turn.join().expect("the turn ends");
         let waiting: Vec<String> = store.waiting().iter().map(ToString::to_string).collect();
         assert_eq!(waiting, ["area-1/page-1"]);
+    });
+}
+
+#[test]
+fn what_was_taken_in_before_a_failure_is_indexed() {
+    let notes = tempfile::tempdir().expect("a temporary folder");
+    for number in 0..450 {
+        let text = format!("# Note {number}\n\nAbout quince {number}.\n");
+        std::fs::write(notes.path().join(format!("note-{number:03}.md")), text).expect("written");
+    }
+    let source = IngestSource::Folder(notes.path().to_owned());
+    runtime(async {
+        let mut fixture = Fixture::new();
+        let disk = FaultyFs::default();
+        fixture.workspace = fixture.workspace.with_fs(Arc::new(disk.clone()));
+        let store = fixture.open().await;
+        // The first operation of two hundred pages is through, and the second meets the end of the disk.
+        let full = Fault::Fails(io::ErrorKind::StorageFull, Reached::Nothing);
+        disk.0.arm(Some((250, full)));
+        let listener = &mut |_: EngineProgress| ControlFlow::Continue(());
+        let ingesting = store.ingest_and_index(source, IngestOptions::default(), listener);
+        let error = ingesting.await.expect_err("the disk is full");
+        assert!(error.to_string().contains("read-only"), "{error}");
+        let rows = row_set(&store).await;
+        let first = rows
+            .iter()
+            .any(|(section, ..)| section.starts_with("note-000#"));
+        assert!(first && rows.len() >= 200, "{}", rows.len());
     });
 }

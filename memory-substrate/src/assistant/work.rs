@@ -94,7 +94,7 @@ impl AssistantStore {
                 Some((done, total, name)) = told.recv() => {
                     let _: ControlFlow<()> = progress(EngineProgress::Reading { done, total, name });
                 }
-                result = &mut reading => break result?,
+                result = &mut reading => break result,
             }
         };
         while let Ok((done, total, name)) = told.try_recv() {
@@ -105,7 +105,17 @@ impl AssistantStore {
             self.sync(&mut |step| progress(EngineProgress::Indexing(step)))
                 .await
         };
-        Ok((taken_in, synced.await))
+        let synced = synced.await;
+        match taken_in {
+            Ok(report) => Ok((report, synced)),
+            Err(error) => {
+                // Operations before the one that failed are whole, and their pages are to be found.
+                if let Err(error) = &synced {
+                    tracing::warn!(%error, "what was ingested before the failure could not be indexed");
+                }
+                Err(error)
+            }
+        }
     }
 
     /// Makes the index anew from the files, for the model that is there now, while the old one serves on; then switches

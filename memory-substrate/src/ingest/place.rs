@@ -118,6 +118,12 @@ impl Names {
         slug
     }
 
+    /// Gives the slug that a program has named, whoever has had it: another page of that name is another version of it.
+    fn take(&mut self, slug: &Slug) -> Slug {
+        self.given.insert(slug.clone());
+        slug.clone()
+    }
+
     fn is_free_for(&self, slug: &Slug, name: &str) -> bool {
         !self.given.contains(slug) && self.existing.get(slug).is_none_or(|owner| owner == name)
     }
@@ -149,16 +155,10 @@ fn plan(
     let SourceFile {
         name,
         wanted,
+        is_exact,
         content,
     } = file;
-    let mut page = IngestedPage {
-        slug: None,
-        original_name: name,
-        action: IngestAction::Invalid,
-        warnings: Vec::new(),
-        faults: Vec::new(),
-        error: None,
-    };
+    let mut page = IngestedPage::invalid(name, None);
     let bytes = match usable(content) {
         Ok(bytes) => bytes,
         Err(reason) => {
@@ -168,13 +168,21 @@ fn plan(
     };
     let hash = hash_bytes(&bytes);
     let is_same = |slug: &Slug| matches!(ingester.pages.read_blocking(slug), Ok(Some(there)) if there.hash == hash);
-    let slug = names.slug_for(&page.original_name, &wanted, is_same);
+    let slug = if is_exact {
+        names.take(&wanted)
+    } else {
+        names.slug_for(&page.original_name, &wanted, is_same)
+    };
     if slug != wanted {
         page.warnings.push(format!(
             "another page is named `{wanted}`, this one is `{slug}`"
         ));
     }
-    page.faults = Page::parse_bytes(&slug, &bytes).faults;
+    let parsed = Page::parse_bytes(&slug, &bytes);
+    let declared = |text: Option<&str>| text.map(str::to_owned);
+    page.source = declared(parsed.frontmatter.source());
+    page.origin_date = declared(parsed.frontmatter.origin_date_text());
+    page.faults = parsed.faults;
     page.slug = Some(slug.clone());
     let base = match ingester.pages.read_blocking(&slug) {
         Ok(None) => None,

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use memory_core::text::slug::Slug;
 
-use super::{IngestAction, IngestSource, IngestedPage};
+use super::{IngestSource, IngestedPage, ManifestPage};
 use crate::error::{SubstrateError, SubstrateResult};
 use crate::pages::{is_page_name, wanted_slug};
 
@@ -15,6 +15,8 @@ pub(super) struct SourceFile {
     pub(super) name: String,
     /// The slug it asks for.
     pub(super) wanted: Slug,
+    /// Whether no other slug will do.
+    pub(super) is_exact: bool,
     /// Where its bytes are.
     pub(super) content: Content,
 }
@@ -61,6 +63,7 @@ pub(super) fn find(source: &IngestSource) -> SubstrateResult<Found> {
                 Some(name) if metadata.is_file() => Ok(Found {
                     files: vec![SourceFile {
                         wanted: wanted_slug(&name),
+                        is_exact: false,
                         name,
                         content: Content::File(path.clone()),
                     }],
@@ -83,12 +86,37 @@ pub(super) fn find(source: &IngestSource) -> SubstrateResult<Found> {
                 files: vec![SourceFile {
                     name: name.clone(),
                     wanted,
+                    is_exact: false,
                     content,
                 }],
                 ..Found::default()
             })
         }
+        IngestSource::Manifest(pages) => Ok(named(pages)),
     }
+}
+
+/// Returns the pages of a manifest, those apart whose slug no page may have.
+fn named(pages: &[ManifestPage]) -> Found {
+    let mut found = Found::default();
+    for page in pages {
+        let reason = match Slug::parse(&page.slug) {
+            Ok(slug) if slug.is_reserved() => format!("no page may be named `{slug}`"),
+            Ok(slug) => {
+                found.files.push(SourceFile {
+                    name: slug.to_string(),
+                    wanted: slug,
+                    is_exact: true,
+                    content: Content::Bytes(page.content.clone().into_bytes()),
+                });
+                continue;
+            }
+            Err(error) => error.to_string(),
+        };
+        let page = IngestedPage::invalid(page.slug.clone(), Some(reason));
+        found.unusable.push(page);
+    }
+    found
 }
 
 /// Walks a folder. Hidden entries are skipped, links are not followed, and no ignore file has a say: a note that its
@@ -122,6 +150,7 @@ fn walk(folder: &Path) -> SubstrateResult<Found> {
         if is_page {
             found.files.push(SourceFile {
                 wanted: wanted_slug(&name),
+                is_exact: false,
                 name,
                 content: Content::File(entry.into_path()),
             });
@@ -144,14 +173,7 @@ fn unusable(error: &ignore::Error, folder: &Path) -> IngestedPage {
         },
         _ => String::new(),
     };
-    IngestedPage {
-        slug: None,
-        original_name: place,
-        action: IngestAction::Invalid,
-        warnings: Vec::new(),
-        faults: Vec::new(),
-        error: Some(error.to_string()),
-    }
+    IngestedPage::invalid(place, Some(error.to_string()))
 }
 
 fn relative_name(path: &Path, folder: &Path) -> String {

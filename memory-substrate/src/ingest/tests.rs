@@ -670,3 +670,88 @@ fn progress_reaches_the_total() {
         .expect("run");
     assert_eq!((last, report.written), ((450, 450), 450));
 }
+
+fn manifest(pages: &[(&str, &str)]) -> IngestSource {
+    let page = |(slug, content): &(&str, &str)| ManifestPage {
+        slug: (*slug).to_owned(),
+        content: (*content).to_owned(),
+    };
+    IngestSource::Manifest(pages.iter().map(page).collect())
+}
+
+#[test]
+fn pages_of_a_manifest_get_the_very_slugs_they_name() {
+    let place = Place::new();
+    place.file("vault/Topics/Ada.md", "By hand.\n");
+    place.vault();
+    let dated = "---\nsource: letters\norigin_date: 2020-02-30\n---\nBy a program.\n";
+    let source = manifest(&[
+        ("topics/ada", "By a program.\n"),
+        ("people/bob", dated),
+        ("skills/x", "Reserved.\n"),
+        ("../etc/passwd", "Outside.\n"),
+        ("bad\u{0}name", "Nothing.\n"),
+    ]);
+    let report = place.run(&source, IngestOptions::default());
+    let action = |report: &IngestReport, name: &str| {
+        let page = report.pages.iter().find(|page| page.original_name == name);
+        page.expect("it is reported").action
+    };
+    assert_eq!(report.pages.len(), 5);
+    assert_eq!((report.written, report.skipped, report.invalid), (1, 1, 3));
+    assert_eq!(action(&report, "topics/ada"), IngestAction::SkippedExists);
+    assert_eq!(action(&report, "people/bob"), IngestAction::Written);
+    assert_eq!(
+        place.page("topics/ada").as_deref(),
+        Some(&b"By hand.\n"[..])
+    );
+    assert_eq!(place.page("people/bob").as_deref(), Some(dated.as_bytes()));
+    let bob = report.pages.iter().find(|page| page.source.is_some());
+    let bob = bob.expect("one names its source");
+    assert_eq!(
+        (bob.source.as_deref(), bob.origin_date.as_deref()),
+        (Some("letters"), Some("2020-02-30"))
+    );
+    assert_eq!(
+        bob.faults.len(),
+        1,
+        "there is no such day: {:?}",
+        bob.faults
+    );
+
+    let over = IngestOptions {
+        overwrite: true,
+        ..IngestOptions::default()
+    };
+    let report = place.run(&source, over);
+    assert_eq!(
+        (report.written, report.unchanged, report.invalid),
+        (1, 1, 3)
+    );
+    assert_eq!(
+        place.page("topics/ada").as_deref(),
+        Some(&b"By a program.\n"[..])
+    );
+}
+
+#[test]
+fn a_long_manifest_is_taken_in_and_told_page_by_page() {
+    let place = Place::new();
+    let pages: Vec<ManifestPage> = (0..450)
+        .map(|number| ManifestPage {
+            slug: format!("note-{number:03}"),
+            content: format!("About {number}.\n"),
+        })
+        .collect();
+    let (mut told, mut last) = (0, (0, 0));
+    let report = place.ingester.run(
+        &IngestSource::Manifest(pages),
+        IngestOptions::default(),
+        &mut |at| {
+            told += 1;
+            last = (at.done, at.total);
+        },
+    );
+    assert_eq!(report.expect("taken in").written, 450);
+    assert_eq!((told, last), (450, (450, 450)));
+}

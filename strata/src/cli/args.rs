@@ -94,8 +94,11 @@ pub(crate) struct InitArgs {
 #[derive(Debug, Args)]
 pub(crate) struct IngestArgs {
     /// Folders, files, or `-` for standard input
-    #[arg(required = true, value_name = "PATH")]
+    #[arg(required_unless_present = "manifest", value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
+    /// Take pages from a JSON list of objects with `slug` and `content`; `-` for standard input
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["paths", "memory_folder", "name"])]
+    pub(crate) manifest: Option<PathBuf>,
     /// Replace pages that are there with other content
     #[arg(long)]
     pub(crate) overwrite: bool,
@@ -279,6 +282,9 @@ mod tests {
             assert!(Cli::try_parse_from(blank).is_err(), "{blank:?}");
         }
         assert!(Cli::try_parse_from(["strata", "ingest", ""]).is_err());
+        assert!(Cli::try_parse_from(["strata", "ingest"]).is_err());
+        assert!(Cli::try_parse_from(["strata", "ingest", "--manifest", "-"]).is_ok());
+        assert!(Cli::try_parse_from(["strata", "ingest", "a", "--manifest", "-"]).is_err());
         assert!(Cli::try_parse_from(["strata", "config", "get", ""]).is_err());
     }
 

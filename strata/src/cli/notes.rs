@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde_json::json;
 use strata::{
     Access, Authority, Channel, ErrorKind, IngestAction, IngestOptions, IngestReport, IngestSource,
-    InitOptions, Origin, RememberInput, StrataError, SyncReport, cause_chain,
+    InitOptions, Origin, RememberInput, StrataError, SyncReport, cause_chain, parse_manifest,
 };
 
 use super::args::{IngestArgs, InitArgs, RememberArgs};
@@ -96,6 +96,20 @@ pub(crate) async fn ingest(session: &Session, args: IngestArgs) -> Result<Report
 
 fn sources(args: &IngestArgs) -> Result<Vec<IngestSource>, Failure> {
     let mut sources = Vec::new();
+    if let Some(file) = &args.manifest {
+        let text = if file.as_os_str() == "-" {
+            argument_or_input("-".to_owned())?
+        } else {
+            let read = |source| StrataError::Io {
+                action: "read",
+                path: file.clone(),
+                source,
+            };
+            std::fs::read_to_string(file).map_err(read)?
+        };
+        let pages = parse_manifest(&text).map_err(StrataError::from)?;
+        sources.push(IngestSource::Manifest(pages));
+    }
     for path in &args.paths {
         if path.as_os_str() == "-" {
             let name = args.name.clone().unwrap_or_else(|| "stdin.md".to_owned());
