@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 
 use crate::checkout::{Checkout, run};
 use crate::plugins;
@@ -28,6 +28,32 @@ pub(crate) fn demo(checkout: &Checkout, args: &[String]) -> Result<()> {
 pub(crate) fn test(checkout: &Checkout, args: &[String]) -> Result<()> {
     prepare(checkout, true)?;
     run_tests(checkout, args)
+}
+
+/// Kills writing processes again and again and checks what they leave, as the tests do a few times.
+pub(crate) fn crash(checkout: &Checkout, rounds: u32) -> Result<()> {
+    prepare(checkout, false)?;
+    let mut command = checkout.cargo();
+    command
+        .args(["test", "-p", "tests", "--test", "it", "--"])
+        .args([
+            "crash::what_was_acknowledged_outlives_kills",
+            "--exact",
+            "--nocapture",
+        ])
+        .env("STRATA_CRASH_ROUNDS", rounds.to_string());
+    run(with_plugins(checkout, &mut command))
+}
+
+/// Returns the number of rounds that `crash` was asked for.
+pub(crate) fn crash_rounds(args: &[String]) -> Result<u32> {
+    match args {
+        [] => Ok(20),
+        [option, rounds] if option == "--rounds" => rounds
+            .parse()
+            .with_context(|| format!("`{rounds}` is no number of rounds")),
+        [other, ..] => bail!("`crash` does not know `{other}`"),
+    }
 }
 
 /// Runs one of the measuring programs of the crate `tests`.
@@ -107,7 +133,19 @@ fn with_plugins<'a>(checkout: &Checkout, command: &'a mut Command) -> &'a mut Co
 
 #[cfg(test)]
 mod tests {
-    use super::selects_packages;
+    use super::{crash_rounds, selects_packages};
+
+    #[test]
+    fn rounds_are_a_number_or_the_usual_ones() {
+        let rounds = |args: &[&str]| {
+            crash_rounds(&args.iter().map(|&text| text.to_owned()).collect::<Vec<_>>())
+        };
+        assert_eq!(rounds(&[]).expect("the usual ones"), 20);
+        assert_eq!(rounds(&["--rounds", "500"]).expect("a number"), 500);
+        for wrong in [&["--rounds"][..], &["--rounds", "many"], &["500"]] {
+            assert!(rounds(wrong).is_err(), "{wrong:?}");
+        }
+    }
 
     #[test]
     fn package_choice_is_seen_before_the_dashes_only() {

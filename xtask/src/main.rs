@@ -38,6 +38,7 @@ usage: cargo xtask <verb> [options]
                            [--edges]        only the checks that compile nothing, as in `ci`
   tidy [--bless]                            check the house rules; `--bless` renews the border's hash
   unused                                    find dependencies that no code names
+  crash [--rounds N]                        kill writing processes and check what they leave
   ci                                        everything that must hold before a change lands
   bench [NAME...] [--json]                  measure
   eval --data DIR [--json]                  measure the quality of retrieval";
@@ -84,6 +85,10 @@ fn dispatch(
                 Some(without) => removal::run(checkout, without, options.edges)?,
                 None => boundary::run(checkout, options.artifacts)?,
             },
+            Err(error) => return Ok(Err(Usage(error.to_string()))),
+        },
+        "crash" => match launch::crash_rounds(args) {
+            Ok(rounds) => launch::crash(checkout, rounds)?,
             Err(error) => return Ok(Err(Usage(error.to_string()))),
         },
         "conform" => launch::conform(checkout, args)?,

@@ -2,6 +2,7 @@
 
 mod child;
 mod conform;
+mod crash;
 mod loader;
 mod minors;
 mod misbehave;
