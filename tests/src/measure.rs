@@ -1,5 +1,7 @@
 //! Figures of a running process: times, percentiles, memory.
 
+use std::io;
+use std::path::Path;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -62,6 +64,25 @@ pub fn resident_megabytes() -> f64 {
         })
         .unwrap_or_default();
     kilobytes * 1024.0 / 1e6
+}
+
+/// Returns how much the files below a folder hold, in megabytes.
+pub fn folder_megabytes(folder: &Path) -> io::Result<f64> {
+    let (mut folders, mut bytes) = (vec![folder.to_owned()], 0);
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder)? {
+            let entry = entry?;
+            // A link is not followed, and counts as nothing.
+            if entry.file_type()?.is_dir() {
+                folders.push(entry.path());
+            } else {
+                bytes += entry.metadata()?.len();
+            }
+        }
+    }
+    #[expect(clippy::cast_precision_loss, reason = "the size of a folder")]
+    let bytes = bytes as f64;
+    Ok(bytes / 1e6)
 }
 
 #[cfg(test)]

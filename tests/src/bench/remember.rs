@@ -1,22 +1,42 @@
-//! What an acknowledged note costs beside a bare flushed commit on the same disk.
+//! What an acknowledged note costs beside a bare flushed commit on the same disk, and what a rebuilt index does, in a memory
+//! of some size.
 
+use std::ops::ControlFlow;
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use memory_core::env::SystemClock;
 use memory_core::provenance::{Authority, Channel, Origin};
+use memory_substrate::embed::SeededEmbedder;
 use memory_substrate::state::SqliteState;
-use strata::{EmbedderChoice, RememberInput};
+use strata::{IngestOptions, IngestSource, RememberInput};
 
-use crate::host::TempHost;
-use crate::measure::{Figure, percentile};
+use crate::corpus::{Maker, SECTIONS};
+use crate::host::{TempHost, given};
+use crate::measure::{Figure, folder_megabytes, percentile, resident_megabytes};
 
 /// Notes and commits that are timed.
 const ROUNDS: usize = 100;
 
-/// Measures both on the same temporary folder.
-pub async fn run() -> Result<Vec<Figure>> {
-    let host = TempHost::new(EmbedderChoice::None).await?;
+/// Measures all of it in a memory of that many pages with seeded vectors.
+pub async fn run(pages: usize) -> Result<Vec<Figure>> {
+    let label = if pages >= 1_000 {
+        format!("{}k", pages / 1_000)
+    } else {
+        pages.to_string()
+    };
+    let host = TempHost::new(given(SeededEmbedder::default())).await?;
+    let folder = host.folder.path().join("made");
+    Maker::new(pages as u64).folder(&folder, pages)?;
+    let source = IngestSource::Folder(folder);
+    let (report, _) = host
+        .assistant
+        .ingest(source, IngestOptions::default(), &mut |_| {
+            ControlFlow::Continue(())
+        })
+        .await?;
+    ensure!(report.written == pages, "not every page was taken in");
+
     let bare = SqliteState::open(&host.folder.path().join("bare.db"), &SystemClock)?;
     let (mut commits, mut notes) = (Vec::new(), Vec::new());
     for round in 0..ROUNDS {
@@ -38,14 +58,27 @@ pub async fn run() -> Result<Vec<Figure>> {
         ("bare_flushed_commit", &mut commits),
         ("remember", &mut notes),
     ] {
-        figures.push(Figure::millis(
-            format!("{name}_p50"),
-            percentile(times, 0.5),
-        ));
-        figures.push(Figure::millis(
-            format!("{name}_p95"),
-            percentile(times, 0.95),
-        ));
+        for (percent, share) in [("p50", 0.5), ("p95", 0.95)] {
+            let name = format!("{name}_{label}_{percent}");
+            figures.push(Figure::millis(name, percentile(times, share)));
+        }
     }
+
+    let start = Instant::now();
+    let rebuilt = host
+        .assistant
+        .reindex(&mut |_| ControlFlow::Continue(()))
+        .await?;
+    ensure!(
+        rebuilt.sections >= pages * SECTIONS,
+        "not every section was indexed anew"
+    );
+    let name = format!("reindex_seeded_{label}");
+    figures.push(Figure::new(name, start.elapsed().as_secs_f64(), "s"));
+    let root = host.assistant.workspace().root();
+    let disk = folder_megabytes(root)?;
+    figures.push(Figure::new(format!("disk_{label}"), disk, "MB"));
+    let resident = resident_megabytes();
+    figures.push(Figure::new(format!("resident_{label}"), resident, "MB"));
     Ok(figures)
 }

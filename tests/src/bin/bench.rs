@@ -7,7 +7,17 @@ use anyhow::{Result, bail};
 use tests::bench::{ingest, plugins, remember, turn};
 use tests::measure::Figure;
 
-const NAMES: [&str; 5] = ["plugins", "remember", "ingest", "turn-1k", "turn-10k"];
+const NAMES: [&str; 6] = [
+    "plugins",
+    "remember",
+    "remember-10k",
+    "ingest",
+    "turn-1k",
+    "turn-10k",
+];
+
+/// What takes so long that it is measured only when it is named.
+const LONG: [&str; 1] = ["remember-100k"];
 
 #[tokio::main]
 async fn main() -> Result<()> {
@@ -33,11 +43,16 @@ async fn main() -> Result<()> {
         writeln!(io::stderr(), "measuring {name}")?;
         let measured = match name.as_str() {
             "plugins" => plugins::run().await?,
-            "remember" => remember::run().await?,
+            "remember" => Box::pin(remember::run(100)).await?,
+            "remember-10k" => Box::pin(remember::run(10_000)).await?,
+            "remember-100k" => Box::pin(remember::run(100_000)).await?,
             "ingest" => ingest::run().await?,
             "turn-1k" => Box::pin(turn::run(1_000)).await?,
             "turn-10k" => Box::pin(turn::run(10_000)).await?,
-            _ => bail!("unknown benchmark `{name}`: there are {}", NAMES.join(", ")),
+            _ => bail!(
+                "unknown benchmark `{name}`: there are {}",
+                [&NAMES[..], &LONG].concat().join(", ")
+            ),
         };
         if !json {
             for figure in &measured {

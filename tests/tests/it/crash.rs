@@ -9,6 +9,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use memory_core::store::StateStore as _;
 use memory_substrate::embed::SeededEmbedder;
@@ -17,6 +18,7 @@ use strata::{
     Origin, RememberInput, TurnEnd, TurnInput,
 };
 use tests::host::{ASSISTANT, TempHost, given, home_in, open};
+use tests::measure::percentile;
 
 /// Rounds without being told otherwise.
 const ROUNDS: usize = 20;
@@ -82,11 +84,16 @@ async fn what_was_acknowledged_outlives_kills() {
         .closed();
     let home = home_in(folder.path());
     let (mut told, mut numbers) = (Acknowledged::default(), Numbers(0x9E37_79B9_7F4A_7C15));
-    let mut in_the_middle = 0;
+    let (mut in_the_middle, mut recoveries) = (0, Vec::new());
     for round in 0..rounds {
         in_the_middle += usize::from(write_and_be_killed(&home, round, &mut numbers, &mut told));
-        check(&home, &told).await;
+        recoveries.push(check(&home, &told).await);
     }
+    let (usual, longest) = (
+        percentile(&mut recoveries, 0.5),
+        percentile(&mut recoveries, 1.0),
+    );
+    println!("opened again in {usual:?}, at most {longest:?}");
     println!(
         "{rounds} kills, {in_the_middle} of them in the middle of something: {} notes, {} pages, {} turns kept, and version {} of a page",
         told.notes.len(),
@@ -146,10 +153,12 @@ fn write_and_be_killed(
     open
 }
 
-/// Holds what is there against what was acknowledged.
-async fn check(home: &Path, told: &Acknowledged) {
+/// Holds what is there against what was acknowledged, and returns how long it took to open it.
+async fn check(home: &Path, told: &Acknowledged) -> Duration {
+    let start = Instant::now();
     let assistant = assistant(home).await;
     let store = assistant.store().await.expect("open");
+    let opening = start.elapsed();
     let buffer = std::fs::read_to_string(assistant.workspace().buffer_path()).unwrap_or_default();
     let archive = archived(assistant.workspace().archive_dir());
     for note in &told.notes {
@@ -195,6 +204,7 @@ async fn check(home: &Path, told: &Acknowledged) {
         .filter(|check| check.severity == Finding::Problem)
         .collect();
     assert!(bad.is_empty(), "{bad:#?}");
+    opening
 }
 
 /// Returns everything below the archive, one text.
