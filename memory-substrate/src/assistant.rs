@@ -5,8 +5,10 @@
 //! what changed, and a long one for the index, which no turn ever waits for.
 
 mod open;
+mod reconcile;
 mod refresh;
 mod report;
+mod upkeep;
 mod watch;
 mod work;
 
@@ -20,6 +22,7 @@ use memory_core::predicates::Tier;
 use memory_core::services::{Capability, Notice, Services, Severity};
 use memory_core::store::{StoreError, StoreResult};
 use memory_core::text::slug::Slug;
+use memory_core::time::Timestamp;
 use tokio::sync::Mutex;
 
 use self::open::{choose, notice};
@@ -37,6 +40,7 @@ use crate::sync::{differences, read_segment};
 use crate::workspace::{Workspace, WriterLock};
 use crate::writer::Writer;
 
+pub use self::reconcile::{OnReconcile, ReconcileProgress, ReconcileReport, ReconcileStep};
 pub use self::refresh::RefreshReport;
 pub use self::report::{EngineStats, IntegrityReport};
 pub use self::work::{EngineProgress, OnProgress};
@@ -93,7 +97,6 @@ struct Engine {
     index: ArcSwapOption<LanceIndex>,
     /// Held while rows are made and written.
     indexing: Mutex<()>,
-    maintenance_error: std::sync::Mutex<Option<String>>,
     /// Pages whose rows in the index, or whose vectors, are not those of their files.
     waiting: std::sync::Mutex<BTreeSet<Slug>>,
 }
@@ -110,13 +113,14 @@ impl AssistantStore {
             embedder,
         } = options;
         // What is derived is not written by operations, so its files are used as they are.
-        let home = IndexHome::new(workspace.fs().clone(), workspace.index_dir());
+        let (plain, index_dir) = (workspace.fs().clone(), workspace.index_dir());
         let side = open_side(workspace, mode, clock.clone(), ids).await?;
         let Side {
             workspace,
             state,
             writer,
         } = side;
+        let home = IndexHome::new(plain, index_dir, state.clone());
         let writable = writer.is_some();
         let files = writer.as_ref().map_or_else(
             || FilePages::new(workspace.fs().clone(), workspace.concepts_dir()),
@@ -159,7 +163,6 @@ impl AssistantStore {
             watch: Mutex::default(),
             index: ArcSwapOption::new(chosen.index),
             indexing: Mutex::default(),
-            maintenance_error: std::sync::Mutex::default(),
             waiting: std::sync::Mutex::new(if works {
                 behind.into_iter().collect()
             } else {
@@ -242,8 +245,18 @@ impl AssistantStore {
             .await
     }
 
+    /// Returns the index in use.
+    pub(crate) fn current_index(&self) -> Option<Arc<LanceIndex>> {
+        self.engine.index.load_full()
+    }
+
+    /// Returns the time.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.engine.shared.clock.now()
+    }
+
     /// Returns the writing side, which only an assistant opened for writing has.
-    fn writer(&self) -> StoreResult<&Writer> {
+    pub(crate) fn writer(&self) -> StoreResult<&Writer> {
         self.engine.writer.as_ref().ok_or_else(reading_only)
     }
 

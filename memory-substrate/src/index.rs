@@ -1,18 +1,18 @@
 //! The section index on LanceDB: vectors and full text on disk, derived from pages and rebuildable.
 //!
 //! The database promises nothing once the power fails, so its files are flushed here after each batch, a small record
-//! says what a batch left behind, and an index that does not match its record is reported as damaged instead of being
-//! believed. One process writes, under the assistant's lock; within it writes and maintenance take turns.
+//! in the state database says what a batch left behind, and an index that does not match its record is reported as damaged
+//! instead of being believed. One process writes, under the assistant's lock; within it writes and maintenance take turns.
 
 mod contain;
 mod durable;
 mod generation;
 mod load;
 mod maintain;
+mod open;
 mod rows;
 
 use std::collections::HashSet;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -23,27 +23,26 @@ use futures_util::TryStreamExt as _;
 use lancedb::index::Index;
 use lancedb::index::scalar::{FtsIndexBuilder, FullTextSearchQuery};
 use lancedb::query::{ExecutableQuery as _, QueryBase as _, Select};
-use lancedb::{DistanceType, ObjectStoreRegistry, Session, Table};
+use lancedb::{DistanceType, Table};
 use memory_core::store::{IndexRow, IndexSpace, IndexStats, IndexStore, StoreError, StoreResult};
 use memory_core::text::section::SectionId;
 use memory_core::text::slug::Slug;
 use tokio::sync::Mutex;
 
 use self::contain::{contained, panicked};
-use self::durable::{Flushed, tree_size};
-use self::generation::{Check, Generation, damaged, unreadable};
+use self::durable::{Files, tree_size};
+use self::generation::{Generation, unreadable};
 use crate::blocking;
-use crate::snapshot::Segment;
 
 pub use self::generation::IndexHome;
 pub use self::rows::ROW_SCHEMA;
+
+pub(crate) use self::open::Opened;
 
 const TABLE: &str = "sections";
 const TEXT_INDEX: &str = "terms_text";
 /// Pages in one statement; more would make the text of its condition too long.
 const PAGES_IN_A_STATEMENT: usize = 256;
-/// Most memory for the database's own caches. The snapshot answers searches, so they only serve loading and writing.
-const CACHE_BYTES: usize = 8 << 20;
 
 /// The section index of one space.
 pub struct LanceIndex {
@@ -56,12 +55,16 @@ pub struct LanceIndex {
     writable: bool,
     has_text_index: AtomicBool,
     writer: Arc<Mutex<Writer>>,
+    /// Makes every step of upkeep fail.
+    #[cfg(test)]
+    pub(crate) broken: AtomicBool,
 }
 
 /// What only the one writer may touch.
 #[derive(Debug, Default)]
 struct Writer {
-    flushed: Flushed,
+    /// What is on disk for certain.
+    files: Files,
 }
 
 impl std::fmt::Debug for LanceIndex {
@@ -76,211 +79,6 @@ impl std::fmt::Debug for LanceIndex {
 }
 
 impl LanceIndex {
-    /// Opens the generation in use and loads what a snapshot needs, `None` when there is no index of this space.
-    ///
-    /// An index that cannot be read completely, or that does not hold what its last batch recorded, is
-    /// [`StoreError::Damaged`].
-    pub(crate) async fn open(
-        home: &IndexHome,
-        space: &IndexSpace,
-        writable: bool,
-    ) -> StoreResult<Option<(Self, Vec<Segment>)>> {
-        let Some(generation) = home.current(space)? else {
-            return Ok(None);
-        };
-        let opening = async {
-            let index = Self::open_generation(home, space, generation, writable).await?;
-            let segments = index.verified().await?;
-            Ok(Some((index, segments)))
-        };
-        contained(opening, |message| {
-            damaged(format!("the database panicked while reading it: {message}"))
-        })
-        .await
-    }
-
-    /// Makes an empty index and puts it into use, for a space that has none or whose index is damaged.
-    pub async fn create(home: &IndexHome, space: &IndexSpace) -> StoreResult<Self> {
-        let index = Self::create_generation(home, space, home.replace(space)?).await?;
-        home.switch(&index.generation)?;
-        Ok(index)
-    }
-
-    /// Returns the next generation to fill while the one in use serves on: a new one, or what an interrupted rebuild
-    /// left behind. [`Self::promote`] puts it into use.
-    pub(crate) async fn stage(
-        home: &IndexHome,
-        space: &IndexSpace,
-    ) -> StoreResult<(Self, Vec<Segment>)> {
-        let generation = home.next(space)?;
-        if home.read_check(&generation).is_some() {
-            match Self::open_generation(home, space, generation, true).await {
-                Ok(index) => match index.verified().await {
-                    Ok(segments) => return Ok((index, segments)),
-                    Err(error) => tracing::warn!(%error, "an interrupted rebuild starts again"),
-                },
-                Err(error) => tracing::warn!(%error, "an interrupted rebuild starts again"),
-            }
-        }
-        let index = Self::create_generation(home, space, home.replace(space)?).await?;
-        Ok((index, Vec::new()))
-    }
-
-    /// Puts this generation into use and removes the others of its space.
-    pub fn promote(&self) -> StoreResult<()> {
-        self.home.switch(&self.generation)
-    }
-
-    async fn open_generation(
-        home: &IndexHome,
-        space: &IndexSpace,
-        generation: Generation,
-        writable: bool,
-    ) -> StoreResult<Self> {
-        let table = connect(&generation.dir())
-            .await?
-            .open_table(TABLE)
-            .execute()
-            .await
-            .map_err(|error| unreadable("the table cannot be opened", error))?;
-        let dims = usize::try_from(space.dims).unwrap_or(0);
-        let schema = rows::schema(dims)?;
-        let found = table
-            .schema()
-            .await
-            .map_err(|error| unreadable("the table has no schema", error))?;
-        if found
-            .fields()
-            .iter()
-            .map(|field| field.name())
-            .ne(schema.fields().iter().map(|field| field.name()))
-        {
-            return Err(damaged("the table has other columns"));
-        }
-        let has_text_index = has_text_index(&table).await?;
-        Ok(Self {
-            home: home.clone(),
-            generation,
-            space: space.clone(),
-            dims,
-            schema,
-            table,
-            writable,
-            has_text_index: AtomicBool::new(has_text_index),
-            writer: Arc::default(),
-        })
-    }
-
-    async fn create_generation(
-        home: &IndexHome,
-        space: &IndexSpace,
-        generation: Generation,
-    ) -> StoreResult<Self> {
-        let dims = usize::try_from(space.dims).unwrap_or(0);
-        let schema = rows::schema(dims)?;
-        let table = connect(&generation.dir())
-            .await?
-            .create_empty_table(TABLE, schema.clone())
-            .execute()
-            .await
-            .map_err(|error| StoreError::engine("creating the section index", error))?;
-        let index = Self {
-            home: home.clone(),
-            generation,
-            space: space.clone(),
-            dims,
-            schema,
-            table,
-            writable: true,
-            has_text_index: AtomicBool::new(false),
-            writer: Arc::default(),
-        };
-        let mut writer = index.writer.clone().lock_owned().await;
-        index.settle(&mut writer).await?;
-        Ok(index)
-    }
-
-    /// Reads the whole index and compares it with its record.
-    async fn verified(&self) -> StoreResult<Vec<Segment>> {
-        let check = self
-            .home
-            .read_check(&self.generation)
-            .ok_or_else(|| damaged("there is no record of what it should hold"))?;
-        let found = self.count().await?;
-        // A process that was killed after a batch and before its record leaves a newer version, never an older one.
-        if found.version < check.version
-            || (found.version == check.version && found.rows != check.rows)
-        {
-            return Err(damaged(format!(
-                "version {} with {} rows was recorded, version {} with {} rows is there",
-                check.version, check.rows, found.version, found.rows
-            )));
-        }
-        let segments = self
-            .load(usize::try_from(found.rows).unwrap_or(usize::MAX))
-            .await?;
-        let read: usize = segments.iter().map(|segment| segment.rows.len()).sum();
-        if u64::try_from(read) != Ok(found.rows) {
-            return Err(damaged(format!(
-                "{} rows are there, {read} can be read",
-                found.rows
-            )));
-        }
-        if let Some(id) = segments.iter().find_map(Segment::duplicate) {
-            return Err(damaged(format!("`{id}` is there more than once")));
-        }
-        if self.writable {
-            let mut writer = self.writer.clone().lock_owned().await;
-            if found == check {
-                let dir = self.generation.dir();
-                blocking::run(move || {
-                    let mut writer = writer;
-                    writer
-                        .flushed
-                        .trust_tree(&dir)
-                        .map_err(|error| StoreError::engine("listing the index", error))
-                })
-                .await?;
-            } else {
-                self.settle(&mut writer).await?;
-            }
-        }
-        Ok(segments)
-    }
-
-    async fn count(&self) -> StoreResult<Check> {
-        let version = self
-            .table
-            .version()
-            .await
-            .map_err(|error| unreadable("its version cannot be read", error))?;
-        let rows = self
-            .table
-            .count_rows(None)
-            .await
-            .map_err(|error| unreadable("its rows cannot be counted", error))?;
-        Ok(Check {
-            version,
-            rows: u64::try_from(rows).unwrap_or(u64::MAX),
-        })
-    }
-
-    /// Flushes what was written and records what the table holds now.
-    async fn settle(&self, writer: &mut Writer) -> StoreResult<()> {
-        let check = self.count().await?;
-        let (home, generation) = (self.home.clone(), self.generation.clone());
-        let mut flushed = std::mem::take(&mut writer.flushed);
-        writer.flushed = blocking::run(move || {
-            flushed
-                .flush_new(&generation.dir())
-                .map_err(|error| StoreError::engine("flushing the index to disk", error))?;
-            home.write_check(&generation, check)?;
-            Ok::<_, StoreError>(flushed)
-        })
-        .await?;
-        Ok(())
-    }
-
     async fn replace_some(&self, pages: &[Slug], rows: &[IndexRow]) -> StoreResult<()> {
         let ours = in_pages(pages);
         if rows.is_empty() {
@@ -403,7 +201,7 @@ impl IndexStore for LanceIndex {
             )
             .await?;
         }
-        self.settle(&mut writer).await
+        self.settle(&mut writer, false).await
     }
 
     async fn all_rows(&self) -> StoreResult<Vec<IndexRow>> {
@@ -483,7 +281,7 @@ impl IndexStore for LanceIndex {
             tree_size(&dir).map_err(|error| StoreError::engine("measuring the index", error))
         })
         .await?;
-        let rows = self.count().await?.rows;
+        let rows = self.count().await?.1;
         Ok(IndexStats {
             rows,
             files: size.files,
@@ -491,30 +289,6 @@ impl IndexStore for LanceIndex {
             unindexed_rows: self.unindexed(rows).await?,
         })
     }
-}
-
-async fn connect(dir: &Path) -> StoreResult<lancedb::Connection> {
-    let path = dir.to_str().ok_or_else(|| StoreError::BadRequest {
-        reason: "the index needs a path that is valid Unicode".to_owned(),
-    })?;
-    let session = Session::new(
-        CACHE_BYTES,
-        CACHE_BYTES,
-        Arc::new(ObjectStoreRegistry::default()),
-    );
-    lancedb::connect(path)
-        .session(Arc::new(session))
-        .execute()
-        .await
-        .map_err(|error| StoreError::engine("opening the section index", error))
-}
-
-async fn has_text_index(table: &Table) -> StoreResult<bool> {
-    let indices = table
-        .list_indices()
-        .await
-        .map_err(|error| unreadable("its indices cannot be listed", error))?;
-    Ok(indices.iter().any(|index| index.name == TEXT_INDEX))
 }
 
 /// Returns the condition that a row belongs to one of these pages.

@@ -171,8 +171,19 @@ impl OpLog {
         });
     }
 
+    /// Does something while no file is being changed by operations, after every acknowledged one is in its files. What is
+    /// committed meanwhile waits.
+    pub(crate) fn while_still<T>(&self, work: impl FnOnce() -> T) -> StoreResult<(Settled, T)> {
+        let _applying = self
+            .inner
+            .applying
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let settled = self.inner.settle_alone()?;
+        Ok((settled, work()))
+    }
+
     /// Returns the bytes of a hash that a file had before it was changed, unless they are not kept any more.
-    #[cfg(test)]
     pub(crate) fn old_version(&self, hash: &str) -> std::io::Result<Option<Vec<u8>>> {
         self.inner.blobs.get(self.inner.fs.as_ref(), hash)
     }
@@ -251,6 +262,11 @@ impl Inner {
 
     fn settle(&self) -> StoreResult<Settled> {
         let _applying = self.applying.lock().unwrap_or_else(PoisonError::into_inner);
+        self.settle_alone()
+    }
+
+    /// Applies everything that is open. The caller keeps others from doing so.
+    fn settle_alone(&self) -> StoreResult<Settled> {
         self.health.require()?;
         self.dirty.store(false, Ordering::Release);
         let open = self.pending().open();
@@ -290,7 +306,7 @@ impl Inner {
         let noted = self.state.write_unflushed_blocking(|transaction| {
             for (open, outcome) in marks {
                 if let Some(origin) = &open.part.origin {
-                    follow(transaction, origin, outcome)?;
+                    follow(transaction, &open.part.change, origin, outcome)?;
                 }
             }
             ops::mark(transaction, &marks_of(marks))
@@ -372,7 +388,12 @@ fn conflict_of((open, outcome): &(Arc<OpenPart>, Outcome)) -> Option<WriteConfli
 }
 
 /// Makes a page's record say how the bytes that are there came in.
-fn follow(connection: &Connection, change: &OriginChange, outcome: &Outcome) -> StoreResult<()> {
+fn follow(
+    connection: &Connection,
+    done: &Change,
+    change: &OriginChange,
+    outcome: &Outcome,
+) -> StoreResult<()> {
     let set = |origin: Option<&PageOrigin>| match origin {
         Some(origin) => origins::put(connection, std::slice::from_ref(origin)),
         None => origins::remove(connection, &change.slug),
@@ -383,7 +404,10 @@ fn follow(connection: &Connection, change: &OriginChange, outcome: &Outcome) -> 
         Outcome::Merged => Ok(()),
         Outcome::Kept => set(change.before.as_ref()),
         Outcome::Conflict { copy } => {
-            set(change.before.as_ref())?;
+            match done {
+                Change::Rename { to, .. } => give_back(connection, to, change)?,
+                _ => set(change.before.as_ref())?,
+            }
             match change.after.as_ref().or(change.before.as_ref()) {
                 Some(after) => {
                     let name = crate::pages::page_of_path(copy);
@@ -398,4 +422,19 @@ fn follow(connection: &Connection, change: &OriginChange, outcome: &Outcome) -> 
             }
         }
     }
+}
+
+/// Takes a record from both names of a page that was moved beside the file which took its new name: under the old one
+/// there is nothing any more, and under the new one is what somebody else wrote.
+fn give_back(connection: &Connection, to: &str, change: &OriginChange) -> StoreResult<()> {
+    origins::remove(connection, &change.slug)?;
+    let slug = crate::pages::page_of_path(to).0;
+    let given = change.before.as_ref().map(|before| PageOrigin {
+        slug: slug.clone(),
+        ..before.clone()
+    });
+    if given == origins::of(connection, &slug)? {
+        origins::remove(connection, &slug)?;
+    }
+    Ok(())
 }

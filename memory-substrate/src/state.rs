@@ -23,6 +23,7 @@ use self::sql::sql;
 use crate::blocking;
 
 pub(crate) mod cache;
+pub(crate) mod indexed;
 pub(crate) mod items;
 mod kv;
 mod log;

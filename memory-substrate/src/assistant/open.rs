@@ -10,10 +10,14 @@ use memory_core::embed::Embedder;
 use memory_core::services::{Notice, Severity};
 use memory_core::store::{IndexSpace, StoreError};
 
-use crate::index::{IndexHome, LanceIndex, ROW_SCHEMA};
+use crate::blocking;
+use crate::index::{IndexHome, LanceIndex, Opened, ROW_SCHEMA};
 use crate::segment::SEGMENTATION_VERSION;
 use crate::snapshot::Snapshot;
 use crate::sync::describe;
+
+/// How often a reader looks before it believes that an index is damaged.
+const READER_TRIES: u32 = 3;
 
 /// An index that was chosen.
 #[derive(Debug)]
@@ -69,6 +73,9 @@ pub(crate) async fn choose(
                 Severity::Error,
                 format!("the section index is damaged ({reason}): search is by keyword until it has been made again"),
             ));
+            if writable {
+                set_aside(home, &space).await;
+            }
             None
         }
         Err(error) => {
@@ -82,11 +89,25 @@ pub(crate) async fn choose(
         }
     };
     match opened {
-        Some((index, snapshot)) => Chosen {
-            index: Some(Arc::new(index)),
-            snapshot,
-            notices,
-        },
+        Some(Opened {
+            index,
+            segments,
+            mended,
+        }) => {
+            notices.extend(mended.map(|lost| {
+                let what = if writable { "written anew" } else { "passed over" };
+                notice(
+                    "index_mended",
+                    Severity::Info,
+                    format!("the file that names the section index in use was {what} from its record, because {lost}"),
+                )
+            }));
+            Chosen {
+                index: Some(Arc::new(index)),
+                snapshot: Snapshot::of(dims, segments),
+                notices,
+            }
+        }
         None if writable => match LanceIndex::create(home, &space).await {
             Ok(index) => Chosen {
                 index: Some(Arc::new(index)),
@@ -114,16 +135,27 @@ async fn open(
     home: &IndexHome,
     space: &IndexSpace,
     writable: bool,
-) -> Result<Option<(LanceIndex, Snapshot)>, StoreError> {
-    let opened = match LanceIndex::open(home, space, writable).await {
-        // A writer in another process may have removed a version while it was being read here.
-        Err(StoreError::Damaged { .. }) if !writable => {
-            LanceIndex::open(home, space, writable).await
+) -> Result<Option<Opened>, StoreError> {
+    let mut tries = if writable { 1 } else { READER_TRIES };
+    loop {
+        tries -= 1;
+        match LanceIndex::open(home, space, writable).await {
+            // A writer in another process may have removed a version while it was being read here.
+            Err(StoreError::Damaged { .. }) if tries > 0 => {}
+            other => return other,
         }
-        other => other,
-    }?;
-    let dims = usize::try_from(space.dims).unwrap_or(0);
-    Ok(opened.map(|(index, segments)| (index, Snapshot::of(dims, segments))))
+    }
+}
+
+/// Moves a damaged index out of the way; one that cannot be moved is removed when its replacement is put into use.
+async fn set_aside(home: &IndexHome, space: &IndexSpace) {
+    let (home, space) = (home.clone(), space.clone());
+    if let Err(error) = blocking::run(move || home.set_aside(&space)).await {
+        tracing::warn!(
+            error = describe(&error),
+            "a damaged index stays where it is"
+        );
+    }
 }
 
 /// An index of the same model, made under older rules, is simply made again; any other is left alone until the owner

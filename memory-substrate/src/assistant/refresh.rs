@@ -1,6 +1,7 @@
 //! Taking in what was edited outside, at the start of a turn.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use memory_core::services::Severity;
 use memory_core::store::StoreResult;
@@ -8,9 +9,11 @@ use memory_core::text::slug::Slug;
 
 use super::open::notice;
 use super::watch::Watch;
-use super::{AssistantStore, EMBEDDED_IN_A_TURN};
+use super::{AssistantStore, EMBEDDED_IN_A_TURN, completed};
 use crate::blocking;
 use crate::services::Serving;
+use crate::snapshot::Snapshot;
+use crate::state::cache;
 use crate::sync::{describe, read_segment};
 
 /// What a refresh found.
@@ -54,7 +57,7 @@ impl AssistantStore {
     }
 
     /// Brings the page index and the image in line with the files, without vectors for what is new.
-    pub(super) async fn look(&self, at_every_file: bool) -> StoreResult<RefreshReport> {
+    pub(crate) async fn look(&self, at_every_file: bool) -> StoreResult<RefreshReport> {
         let engine = &self.engine;
         let mut watch = engine.watch.lock().await;
         let serving = engine.shared.serving.load_full();
@@ -83,7 +86,7 @@ impl AssistantStore {
             return Ok(RefreshReport::default());
         }
         let refreshed = engine.indexer.refresh(&serving.pages).await?;
-        if std::sync::Arc::ptr_eq(&refreshed.index, &serving.pages) {
+        if Arc::ptr_eq(&refreshed.index, &serving.pages) {
             *watch = stamped;
             return Ok(RefreshReport::default());
         }
@@ -109,7 +112,7 @@ impl AssistantStore {
             .collect();
         engine.shared.serving.rcu(|current| {
             let snapshot = current.snapshot.replaced(&affected, part.clone());
-            Serving::new(refreshed.index.clone(), std::sync::Arc::new(snapshot))
+            Serving::new(refreshed.index.clone(), Arc::new(snapshot))
         });
         if self.has_work(dims) {
             self.waiting().extend(affected);
@@ -124,6 +127,30 @@ impl AssistantStore {
             removed: refreshed.removed.len(),
             waiting: 0,
         })
+    }
+
+    /// Parses every file again.
+    pub(super) async fn forget_parsed(&self) -> StoreResult<()> {
+        let engine = &self.engine;
+        let watch = engine.watch.lock().await;
+        engine.shared.state.write(cache::clear).await?;
+        let pages = engine.indexer.refresh(&Arc::default()).await?.index;
+        let serving = engine.shared.serving.load_full();
+        let (snapshot, behind) = completed(
+            &engine.shared.files,
+            &pages,
+            Snapshot::clone(&serving.snapshot),
+        )
+        .await?;
+        engine
+            .shared
+            .serving
+            .store(Arc::new(Serving::new(pages, Arc::new(snapshot))));
+        if self.has_work(serving.snapshot.dims()) {
+            self.waiting().extend(behind);
+        }
+        drop(watch);
+        Ok(())
     }
 
     /// Returns whether a changed page needs more than its place in the image: a row in an index or a vector.

@@ -1,11 +1,12 @@
 //! What there is and whether it agrees: counters, and the comparison of index and files.
 
-use std::collections::HashMap;
-use std::sync::PoisonError;
+use std::collections::{BTreeSet, HashMap};
 
 use memory_core::embed::SpaceId;
-use memory_core::store::{IndexStats, IndexStore as _, StoreResult};
+use memory_core::store::{IndexRow, IndexStats, IndexStore as _, StoreResult};
 use memory_core::text::section::SectionId;
+use memory_core::text::slug::Slug;
+use memory_core::time::Timestamp;
 use serde::Serialize;
 
 use super::AssistantStore;
@@ -54,6 +55,9 @@ pub struct IntegrityReport {
     pub examples: Vec<String>,
     /// Why the index could not be read; `None` when it could.
     pub damage: Option<String>,
+    /// The pages concerned.
+    #[serde(skip)]
+    pub pages: BTreeSet<Slug>,
 }
 
 impl IntegrityReport {
@@ -63,6 +67,7 @@ impl IntegrityReport {
     }
 
     fn example(&mut self, id: &SectionId) {
+        self.pages.insert(id.slug.clone());
         if self.examples.len() < NAMED {
             self.examples.push(id.to_string());
         }
@@ -75,12 +80,7 @@ impl AssistantStore {
         let serving = self.engine.shared.serving.load_full();
         let snapshot = serving.snapshot.stats();
         let index = self.engine.index.load_full();
-        let maintenance_error = self
-            .engine
-            .maintenance_error
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let maintenance_error = self.upkeep_error().await?;
         let space = index
             .as_ref()
             .and_then(|index| index.space().embedding.clone());
@@ -119,10 +119,10 @@ impl AssistantStore {
         for row in rows {
             let lacks_vector = with_vectors && row.vector.is_none() && says_something(&row);
             report.without_vector += usize::from(lacks_vector);
-            let made_from = (row.page_hash, row.text_hash, row.channel, row.trust);
-            if found.insert(row.id.clone(), made_from).is_some() {
+            let id = row.id.clone();
+            if found.insert(id.clone(), without_vector(row)).is_some() {
                 report.extra += 1;
-                report.example(&row.id);
+                report.example(&id);
             }
         }
         let pages = self.pages();
@@ -134,9 +134,8 @@ impl AssistantStore {
                         report.missing += 1;
                         report.example(&row.id);
                     }
-                    Some(made_from)
-                        if made_from != (row.page_hash, row.text_hash, row.channel, row.trust) =>
-                    {
+                    // A vector cannot be compared; it was made from this text.
+                    Some(found) if found != without_vector(row.clone()) => {
                         report.stale += 1;
                         report.example(&row.id);
                     }
@@ -151,5 +150,14 @@ impl AssistantStore {
             report.example(id);
         }
         Ok(report)
+    }
+}
+
+/// Returns a row as its page alone says it. When a page was last touched is not what it says.
+fn without_vector(row: IndexRow) -> IndexRow {
+    IndexRow {
+        vector: None,
+        modified_at: Timestamp::default(),
+        ..row
     }
 }

@@ -20,6 +20,10 @@ use crate::segment;
 use crate::snapshot::{TermSearch, Visibility};
 use crate::sync::SyncProgress;
 
+mod damage;
+mod reconcile;
+mod upkeep;
+
 fn go_on(_: SyncProgress) -> ControlFlow<()> {
     ControlFlow::Continue(())
 }
@@ -297,81 +301,6 @@ fn unchanged_sections_keep_their_vectors() {
         assert_eq!((report.embedded, report.reused), (2, 2));
         assert!(store.integrity().await.expect("compared").is_clean());
     });
-}
-
-#[test]
-fn many_small_writes_keep_the_index_small() {
-    runtime(async {
-        let fixture = Fixture::new();
-        write_pages(&fixture, 20);
-        let store = fixture.open().await;
-        store.sync(&mut go_on).await.expect("synchronised");
-        for number in 0..120 {
-            fixture.write(
-                "diary.md",
-                &format!("# Diary\n\nEntry {number} of the day.\n"),
-            );
-            store.refresh().await.expect("refreshed");
-        }
-        let stats = store.stats().await.expect("counted");
-        let index = stats.index.expect("an index");
-        assert!(index.files <= 200 && index.rows == 81, "{index:?}");
-        assert!(stats.snapshot.segments <= 8);
-        assert_eq!(stats.maintenance_error, None);
-        assert!(store.integrity().await.expect("compared").is_clean());
-    });
-}
-
-#[test]
-fn a_damaged_index_never_keeps_an_assistant_from_opening() {
-    runtime(async {
-        let fixture = Fixture::new();
-        write_pages(&fixture, 40);
-        let store = fixture.open().await;
-        store.sync(&mut go_on).await.expect("synchronised");
-        let clean = row_set(&store).await;
-        drop(store);
-        let mut manifests = Vec::new();
-        collect(&fixture.workspace.index_dir(), "_versions", &mut manifests);
-        assert!(!manifests.is_empty());
-        for path in &manifests {
-            std::fs::write(path, b"").expect("written");
-        }
-        // A reader cannot repair it, but serves from the files.
-        let reader = fixture.open_read_only().await;
-        assert!(!found(&reader, "harbour3").is_empty());
-        drop(reader);
-        let (store, notices) = fixture
-            .open_with(Some(Arc::new(SeededEmbedder::new(DIMS))))
-            .await;
-        assert!(
-            notices.iter().any(|notice| notice.code == "index_damaged"),
-            "{notices:?}"
-        );
-        assert!(!found(&store, "harbour3").is_empty());
-        store.sync(&mut go_on).await.expect("synchronised");
-        assert_eq!(row_set(&store).await, clean);
-        drop(store);
-        let (_, notices) = fixture
-            .open_with(Some(Arc::new(SeededEmbedder::new(DIMS))))
-            .await;
-        assert!(notices.is_empty(), "{notices:?}");
-    });
-}
-
-fn collect(folder: &std::path::Path, wanted: &str, found: &mut Vec<std::path::PathBuf>) {
-    for entry in std::fs::read_dir(folder).expect("listed") {
-        let path = entry.expect("an entry").path();
-        if path.is_dir() {
-            collect(&path, wanted, found);
-        } else if path
-            .parent()
-            .and_then(|parent| parent.file_name())
-            .is_some_and(|name| name == wanted)
-        {
-            found.push(path);
-        }
-    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use memory_core::embed::Embedder;
 use memory_core::services::Severity;
-use memory_core::store::{IndexStore, StoreResult};
+use memory_core::store::{IndexSpace, IndexStore, StoreResult};
 use memory_core::text::slug::Slug;
 
 use super::AssistantStore;
@@ -121,25 +121,55 @@ impl AssistantStore {
     /// Makes the index anew from the files, for the model that is there now, while the old one serves on; then switches
     /// and removes the old one.
     pub async fn reindex(&self, progress: &mut OnSync<'_>) -> StoreResult<SyncReport> {
+        self.reindex_from(None, progress).await
+    }
+
+    /// Does the same, but takes the vectors of sections that have not changed from the index that serves.
+    pub(crate) async fn reindex_reusing(
+        &self,
+        progress: &mut OnSync<'_>,
+    ) -> StoreResult<SyncReport> {
+        let known = self.snapshot();
+        self.reindex_from(Some(known), progress).await
+    }
+
+    async fn reindex_from(
+        &self,
+        known: Option<Arc<Snapshot>>,
+        progress: &mut OnSync<'_>,
+    ) -> StoreResult<SyncReport> {
         self.require_writable()?;
         let engine = &self.engine;
         let indexing = engine.indexing.lock().await;
         self.look(true).await?;
         let embedder = engine.shared.embedder.as_deref();
         let space = space_of(embedder);
-        let (index, segments) = match engine.home.current(&space) {
+        let (home, of) = (engine.home.clone(), space.clone());
+        let current = blocking::run(move || home.current(&of)).await;
+        let (index, segments) = match current {
             Ok(Some(_)) => LanceIndex::stage(&engine.home, &space).await?,
             // Nothing of this space serves, so the new one may take its place at once.
             _ => (LanceIndex::create(&engine.home, &space).await?, Vec::new()),
         };
         let mut snapshot = Snapshot::of(usize::try_from(space.dims).unwrap_or(0), segments);
-        let report = self.fill(&index, embedder, &mut snapshot, progress).await?;
+        // Those of another model are of no use.
+        let known = known.filter(|known| {
+            known.dims() == snapshot.dims()
+                && engine
+                    .index
+                    .load()
+                    .as_ref()
+                    .is_some_and(|serving| *serving.space() == space)
+        });
+        let report = self
+            .fill(&index, embedder, known.as_deref(), &mut snapshot, progress)
+            .await?;
         if report.stopped {
             return Ok(report);
         }
-        index.promote()?;
+        index.promote().await?;
         engine.index.store(Some(Arc::new(index)));
-        self.keep_maintenance_error(&report);
+        self.tell_upkeep(&report).await;
         let snapshot = Arc::new(snapshot);
         engine
             .shared
@@ -153,7 +183,7 @@ impl AssistantStore {
                 .into_iter()
                 .collect();
         }
-        self.remove_stale_spaces();
+        self.after_rebuild(&space);
         for code in [
             "index_damaged",
             "index_unavailable",
@@ -167,11 +197,19 @@ impl AssistantStore {
         Ok(report)
     }
 
+    /// Reads every page anew, whatever is remembered of it, and makes the index from that.
+    pub async fn rebuild(&self, progress: &mut OnSync<'_>) -> StoreResult<SyncReport> {
+        self.require_writable()?;
+        self.forget_parsed().await?;
+        self.reindex(progress).await
+    }
+
     /// Fills a new generation with every page it lacks. What changes meanwhile is left to the next refresh.
     async fn fill(
         &self,
         index: &LanceIndex,
         embedder: Option<&dyn Embedder>,
+        known: Option<&Snapshot>,
         snapshot: &mut Snapshot,
         progress: &mut OnSync<'_>,
     ) -> StoreResult<SyncReport> {
@@ -196,7 +234,9 @@ impl AssistantStore {
                 })
                 .is_continue()
             };
-            let batch = work.batch(slugs, &pages, snapshot, &mut go_on).await?;
+            let batch = work
+                .batch(slugs, &pages, known.unwrap_or(snapshot), &mut go_on)
+                .await?;
             report.add(batch.report);
             if report.stopped {
                 return Ok(report);
@@ -265,7 +305,7 @@ impl AssistantStore {
                 break;
             }
         }
-        self.after_writing(&report);
+        self.after_writing(&report).await;
         Ok(report)
     }
 
@@ -292,10 +332,10 @@ impl AssistantStore {
         )
     }
 
-    fn after_writing(&self, report: &SyncReport) {
+    async fn after_writing(&self, report: &SyncReport) {
         let notices = &self.engine.shared.notices;
         if report.pages + report.removed > 0 {
-            self.keep_maintenance_error(report);
+            self.tell_upkeep(report).await;
         }
         if !report.without_vector.is_empty() {
             notices.post(notice(
@@ -313,28 +353,13 @@ impl AssistantStore {
             && self.waiting().is_empty()
         {
             notices.resolve("index_damaged");
+            if let Err(error) = self.engine.home.remove_set_aside(index.space()) {
+                tracing::warn!(error = describe(&error), "a damaged index stays set aside");
+            }
             if index.space().embedding.is_some() {
                 self.remove_stale_spaces();
             }
         }
-    }
-
-    fn keep_maintenance_error(&self, report: &SyncReport) {
-        let notices = &self.engine.shared.notices;
-        match &report.maintenance_error {
-            Some(error) => notices.post(notice(
-                "index_maintenance_failed",
-                Severity::Warning,
-                format!("the index works but could not be tidied and will grow ({error}), see `strata doctor`"),
-            )),
-            None => notices.resolve("index_maintenance_failed"),
-        }
-        let mut kept = self
-            .engine
-            .maintenance_error
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        kept.clone_from(&report.maintenance_error);
     }
 
     /// Removes indexes of other models and rules, once this model's is complete. Without a model they are kept: making
@@ -345,6 +370,14 @@ impl AssistantStore {
         {
             tracing::warn!(error = describe(&error), "old indexes could not be removed");
         }
+    }
+
+    /// Removes what the index that was just put into use replaces.
+    fn after_rebuild(&self, space: &IndexSpace) {
+        if let Err(error) = self.engine.home.remove_set_aside(space) {
+            tracing::warn!(error = describe(&error), "a damaged index stays set aside");
+        }
+        self.remove_stale_spaces();
     }
 
     async fn embed_knowledge_base(&self) -> StoreResult<()> {

@@ -1,37 +1,33 @@
 //! Where an index lies: one directory for each space, numbered generations in it, and `CURRENT` naming the one in use.
 //!
 //! A rebuild fills a new generation while the old one serves, and the switch is the atomic replacement of one small
-//! file. The directory's name is a hash of the space, so vectors of two models can never meet in one table.
+//! file. The directory's name is a hash of the space, so vectors of two models can never meet in one table. What each
+//! generation should hold is recorded in the state database, which also knows the one in use should `CURRENT` be lost.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use memory_core::env::{EntryKind, Fs};
 use memory_core::store::{IndexSpace, StoreError, StoreResult};
-use serde::{Deserialize, Serialize};
 
+use super::durable::{Changes, Files};
 use crate::pages::hash_bytes;
+use crate::state::SqliteState;
+use crate::state::indexed::{self, Watermark};
 use crate::sync::describe;
 
 const CURRENT: &str = "CURRENT";
-const CHECK: &str = "CHECK";
 const SPACE: &str = "space.json";
 const PREFIX: &str = "gen-";
+/// Where a damaged generation waits until the one that replaces it is complete.
+const DAMAGED: &str = "damaged-";
 
 /// The `index/` directory of a workspace.
 #[derive(Clone, Debug)]
 pub struct IndexHome {
     fs: Arc<dyn Fs>,
     root: PathBuf,
-}
-
-/// What a generation should hold: written and flushed after each batch, compared when it is opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Check {
-    /// Version of the table.
-    pub(crate) version: u64,
-    /// Its rows.
-    pub(crate) rows: u64,
+    state: Arc<SqliteState>,
 }
 
 /// One generation of one space.
@@ -41,16 +37,34 @@ pub(crate) struct Generation {
     pub(crate) number: u64,
 }
 
+/// The generation in use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Current {
+    pub(crate) generation: Generation,
+    /// Why `CURRENT` could not be followed and the record was.
+    pub(crate) lost: Option<String>,
+}
+
 impl Generation {
     pub(crate) fn dir(&self) -> PathBuf {
         self.space_dir.join(format!("{PREFIX}{}", self.number))
     }
+
+    /// Returns the generation as the state database names it.
+    fn place(&self) -> indexed::Place<'_> {
+        let name = self.space_dir.file_name().and_then(|name| name.to_str());
+        indexed::Place {
+            // The name is a hash, so it is there and it is text.
+            space: name.unwrap_or_default(),
+            number: self.number,
+        }
+    }
 }
 
 impl IndexHome {
-    /// Returns the home below a directory, which need not exist.
-    pub fn new(fs: Arc<dyn Fs>, root: PathBuf) -> Self {
-        Self { fs, root }
+    /// Returns the home below a directory, which need not exist, with its records in the state database.
+    pub fn new(fs: Arc<dyn Fs>, root: PathBuf, state: Arc<SqliteState>) -> Self {
+        Self { fs, root, state }
     }
 
     /// Returns the directory of a space.
@@ -76,62 +90,76 @@ impl IndexHome {
     }
 
     /// Returns the generation in use, `None` when the space has none yet.
-    pub(crate) fn current(&self, space: &IndexSpace) -> StoreResult<Option<Generation>> {
+    pub(crate) fn current(&self, space: &IndexSpace) -> StoreResult<Option<Current>> {
         let space_dir = self.space_dir(space)?;
-        let path = space_dir.join(CURRENT);
-        let text = match self.fs.read(&path) {
-            Ok(bytes) => String::from_utf8_lossy(&bytes).trim().to_owned(),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                // The very first generation is empty until it is in use, so one that holds something was in use.
-                let was_in_use = self.generations(&space_dir)?.into_iter().any(|number| {
-                    self.read_check(&Generation {
-                        space_dir: space_dir.clone(),
-                        number,
-                    })
-                    .is_some_and(|check| check.rows > 0)
-                });
-                return if was_in_use {
-                    Err(damaged("`CURRENT` is missing"))
-                } else {
-                    Ok(None)
-                };
-            }
+        let text = match self.fs.read(&space_dir.join(CURRENT)) {
+            Ok(bytes) => Some(String::from_utf8_lossy(&bytes).trim().to_owned()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
             Err(error) => return Err(StoreError::engine("reading `CURRENT` of the index", error)),
         };
-        let number = text
-            .strip_prefix(PREFIX)
+        let there = self.generations(&space_dir)?;
+        let named = text
+            .as_deref()
+            .and_then(|text| text.strip_prefix(PREFIX))
             .and_then(|number| number.parse().ok());
-        match number {
-            Some(number) if self.generations(&space_dir)?.contains(&number) => {
-                Ok(Some(Generation { space_dir, number }))
-            }
-            _ => Err(damaged("`CURRENT` names no generation")),
+        if let Some(number) = named.filter(|number| there.contains(number)) {
+            return Ok(Some(Current {
+                generation: Generation { space_dir, number },
+                lost: None,
+            }));
+        }
+        let lost = match &text {
+            None => "`CURRENT` is missing",
+            Some(_) => "`CURRENT` names no generation",
+        };
+        let of = |number| Generation {
+            space_dir: space_dir.clone(),
+            number,
+        };
+        let space_name = of(0);
+        let serving = self
+            .state
+            .read_blocking(|connection| indexed::serving(connection, space_name.place().space))?;
+        match serving {
+            Some(number) if there.contains(&number) => Ok(Some(Current {
+                generation: of(number),
+                lost: Some(lost.to_owned()),
+            })),
+            Some(number) if self.rows_of(&of(number))? > 0 => Err(damaged("its files are gone")),
+            None if text.is_some() => Err(damaged(lost)),
+            _ => Ok(None),
         }
     }
 
-    /// Makes the directory of the next generation, or returns the one that an interrupted rebuild left behind.
-    pub(crate) fn next(&self, space: &IndexSpace) -> StoreResult<Generation> {
+    fn rows_of(&self, generation: &Generation) -> StoreResult<u64> {
+        Ok(self.watermark(generation)?.map_or(0, |holds| holds.rows))
+    }
+
+    /// Returns the generation that an interrupted rebuild left behind beside the one in use.
+    pub(crate) fn staged(&self, space: &IndexSpace) -> StoreResult<Option<Generation>> {
         let space_dir = self.space_dir(space)?;
-        let current = self
-            .current(space)
-            .ok()
-            .flatten()
-            .map_or(0, |generation| generation.number);
+        let Ok(Some(current)) = self.current(space) else {
+            return Ok(None);
+        };
         let highest = self.generations(&space_dir)?.into_iter().max().unwrap_or(0);
         let staged = Generation {
-            space_dir: space_dir.clone(),
+            space_dir,
             number: highest,
         };
-        if current > 0 && highest > current && self.read_check(&staged).is_some() {
-            return Ok(staged);
-        }
-        self.make(space, highest + 1)
+        let is_begun = highest > current.generation.number && self.watermark(&staged)?.is_some();
+        Ok(is_begun.then_some(staged))
     }
 
-    /// Makes an empty generation and puts it into use at once, for an index that is new or whose old content is lost.
-    pub(crate) fn replace(&self, space: &IndexSpace) -> StoreResult<Generation> {
+    /// Makes the directory of a generation that is not used yet.
+    pub(crate) fn make_next(&self, space: &IndexSpace) -> StoreResult<Generation> {
         let space_dir = self.space_dir(space)?;
-        let highest = self.generations(&space_dir)?.into_iter().max().unwrap_or(0);
+        let mut highest = 0;
+        for prefix in [PREFIX, DAMAGED] {
+            highest = self
+                .numbered(&space_dir, prefix)?
+                .into_iter()
+                .fold(highest, u64::max);
+        }
         self.make(space, highest + 1)
     }
 
@@ -140,6 +168,8 @@ impl IndexHome {
             space_dir: self.space_dir(space)?,
             number,
         };
+        // What is known of an earlier one of this number says nothing about it.
+        self.forget(&generation)?;
         self.fs
             .create_dir_all(&generation.dir())
             .map_err(|error| StoreError::engine("making a directory for the index", error))?;
@@ -151,10 +181,24 @@ impl IndexHome {
 
     /// Puts a generation into use and removes the others of its space.
     pub(crate) fn switch(&self, generation: &Generation) -> StoreResult<()> {
-        self.write(
-            &generation.space_dir.join(CURRENT),
-            format!("{PREFIX}{}\n", generation.number).as_bytes(),
-        )?;
+        // What it should hold must be known for certain before it is followed.
+        if let Some(holds) = self.watermark(generation)? {
+            let unchanged = Changes::default();
+            self.state.write_blocking(|transaction| {
+                indexed::record(
+                    transaction,
+                    generation.place(),
+                    holds,
+                    &unchanged.added,
+                    &unchanged.gone,
+                )
+            })?;
+        }
+        self.name_current(generation)?;
+        self.state.write_blocking(|transaction| {
+            indexed::serve(transaction, generation.place())?;
+            indexed::forget_siblings(transaction, generation.place())
+        })?;
         for other in self.generations(&generation.space_dir)? {
             if other != generation.number {
                 let other = Generation {
@@ -167,29 +211,129 @@ impl IndexHome {
         Ok(())
     }
 
+    /// Writes which generation is in use.
+    pub(crate) fn name_current(&self, generation: &Generation) -> StoreResult<()> {
+        self.write(
+            &generation.space_dir.join(CURRENT),
+            format!("{PREFIX}{}\n", generation.number).as_bytes(),
+        )
+    }
+
+    /// Moves what a space has out of the way, because it is damaged, until its replacement is complete.
+    pub(crate) fn set_aside(&self, space: &IndexSpace) -> StoreResult<()> {
+        let space_dir = self.space_dir(space)?;
+        self.remove_set_aside(space)?;
+        for number in self.generations(&space_dir)? {
+            let generation = Generation {
+                space_dir: space_dir.clone(),
+                number,
+            };
+            self.forget(&generation)?;
+            let to = space_dir.join(format!("{DAMAGED}{number}"));
+            self.fs
+                .rename(&generation.dir(), &to)
+                .map_err(|error| StoreError::engine("setting a damaged index aside", error))?;
+        }
+        Ok(())
+    }
+
+    /// Removes what was set aside.
+    pub(crate) fn remove_set_aside(&self, space: &IndexSpace) -> StoreResult<()> {
+        let space_dir = self.space_dir(space)?;
+        for number in self.numbered(&space_dir, DAMAGED)? {
+            remove_tree(&space_dir.join(format!("{DAMAGED}{number}")));
+        }
+        Ok(())
+    }
+
     /// Removes every space but this one.
     pub fn remove_others(&self, space: &IndexSpace) -> StoreResult<()> {
         let kept = self.space_dir(space)?;
-        for entry in self.list(&self.root)? {
-            let path = self.root.join(entry);
-            if path != kept {
-                remove_tree(&path);
-            }
+        let others: Vec<PathBuf> = self
+            .list(&self.root)?
+            .into_iter()
+            .map(|entry| self.root.join(entry))
+            .filter(|path| *path != kept)
+            .collect();
+        if others.is_empty() {
+            return Ok(());
+        }
+        let kept = Generation {
+            space_dir: kept,
+            number: 0,
+        };
+        self.state.write_unflushed_blocking(|transaction| {
+            indexed::forget_others(transaction, kept.place().space)
+        })?;
+        for path in others {
+            remove_tree(&path);
         }
         Ok(())
     }
 
     /// Returns what a generation should hold; `None` when that is not known.
-    pub(crate) fn read_check(&self, generation: &Generation) -> Option<Check> {
-        let bytes = self.fs.read(&generation.dir().join(CHECK)).ok()?;
-        serde_json::from_slice(&bytes).ok()
+    pub(crate) fn watermark(&self, generation: &Generation) -> StoreResult<Option<Watermark>> {
+        self.state
+            .read_blocking(|connection| indexed::watermark(connection, generation.place()))
     }
 
-    /// Records what a generation holds now.
-    pub(crate) fn write_check(&self, generation: &Generation, check: Check) -> StoreResult<()> {
-        let text = serde_json::to_vec(&check)
-            .map_err(|error| StoreError::engine("recording the index", error))?;
-        self.write(&generation.dir().join(CHECK), &text)
+    /// Returns what a generation should hold with its files, as of one moment; `None` when that is not known.
+    pub(crate) fn recorded(
+        &self,
+        generation: &Generation,
+    ) -> StoreResult<Option<(Watermark, Files)>> {
+        self.state.read_blocking(|connection| {
+            let snapshot = connection
+                .unchecked_transaction()
+                .map_err(|error| StoreError::engine("reading what the index should hold", error))?;
+            let Some(holds) = indexed::watermark(&snapshot, generation.place())? else {
+                return Ok(None);
+            };
+            let files = indexed::files(&snapshot, generation.place())?;
+            Ok(Some((holds, Files::recorded(files))))
+        })
+    }
+
+    /// Records what a generation holds now. A record that announces a removal is flushed before that begins; any other
+    /// may be lost, because what it says would then be made again.
+    pub(crate) fn record(
+        &self,
+        generation: &Generation,
+        holds: Watermark,
+        changes: &Changes,
+    ) -> StoreResult<()> {
+        let record = |transaction: &rusqlite::Transaction<'_>| {
+            indexed::record(
+                transaction,
+                generation.place(),
+                holds,
+                &changes.added,
+                &changes.gone,
+            )
+        };
+        if holds.pruning {
+            self.state.write_blocking(record)
+        } else {
+            self.state.write_unflushed_blocking(record)
+        }
+    }
+
+    /// Records that a generation serves, unless that is known.
+    pub(crate) fn record_serving(&self, generation: &Generation) -> StoreResult<()> {
+        let place = generation.place();
+        let known = self
+            .state
+            .read_blocking(|connection| indexed::serving(connection, place.space))?;
+        if known == Some(generation.number) {
+            return Ok(());
+        }
+        self.state
+            .write_unflushed_blocking(|transaction| indexed::serve(transaction, generation.place()))
+    }
+
+    fn forget(&self, generation: &Generation) -> StoreResult<()> {
+        self.state
+            .write_blocking(|transaction| indexed::forget(transaction, generation.place()))
     }
 
     fn write(&self, path: &Path, bytes: &[u8]) -> StoreResult<()> {
@@ -205,10 +349,14 @@ impl IndexHome {
     }
 
     fn generations(&self, space_dir: &Path) -> StoreResult<Vec<u64>> {
+        self.numbered(space_dir, PREFIX)
+    }
+
+    fn numbered(&self, space_dir: &Path, prefix: &str) -> StoreResult<Vec<u64>> {
         let entries = self.list(space_dir)?;
         Ok(entries
             .iter()
-            .filter_map(|name| name.strip_prefix(PREFIX)?.parse().ok())
+            .filter_map(|name| name.strip_prefix(prefix)?.parse().ok())
             .collect())
     }
 

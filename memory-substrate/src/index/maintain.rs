@@ -18,6 +18,8 @@ use crate::sync::describe;
 const MOST_FRAGMENTS: usize = 32;
 /// With more files than this everything is folded together.
 const MOST_FILES: u64 = 100;
+/// With more versions than this the older ones are removed, and everything is folded together first.
+const MOST_VERSIONS: u64 = 40;
 /// With more rows than this outside the text index it is extended at once.
 const MOST_UNINDEXED: u64 = 5_000;
 
@@ -35,11 +37,10 @@ impl LanceIndex {
 
     pub(super) async fn run_maintenance(&self, writer: &mut Writer) -> StoreResult<()> {
         let dir = self.generation.dir();
-        let files = blocking::run(move || {
+        let size = blocking::run(move || {
             tree_size(&dir).map_err(|error| StoreError::engine("measuring the index", error))
         })
-        .await?
-        .files;
+        .await?;
         let stats = self
             .table
             .stats()
@@ -47,7 +48,7 @@ impl LanceIndex {
             .map_err(|error| StoreError::engine("asking for the state of the index", error))?;
         let rows = u64::try_from(stats.num_rows).unwrap_or(u64::MAX);
         let deleted = stats.num_deleted_rows.unwrap_or(0);
-        let crowded = files > MOST_FILES;
+        let crowded = size.files > MOST_FILES || size.versions > MOST_VERSIONS;
         let compact = crowded
             || stats.fragment_stats.num_fragments > MOST_FRAGMENTS
             || deleted * 5 > stats.num_rows;
@@ -84,7 +85,7 @@ impl LanceIndex {
             );
         }
         // What is about to become the only version must be on disk before the older ones go.
-        self.settle(writer).await?;
+        self.settle(writer, true).await?;
         // The writer's lock means that no other write is under way, so files nobody names are leftovers. A reader in
         // another process reads everything when it opens, and opens again when a file is gone.
         let step = OptimizeAction::Prune {
@@ -93,12 +94,16 @@ impl LanceIndex {
             error_if_tagged_old_versions: Some(false),
         };
         failures.extend(self.step("removing its old versions", step).await);
-        self.settle(writer).await?;
+        self.settle(writer, false).await?;
         failures.into_iter().next().map_or(Ok(()), Err)
     }
 
     async fn step(&self, what: &str, action: OptimizeAction) -> Option<StoreError> {
         let failed = format!("maintaining the index: {what}");
+        #[cfg(test)]
+        if self.broken.load(Ordering::Relaxed) {
+            return Some(StoreError::engine(failed, "made to fail"));
+        }
         let work = async {
             self.table
                 .optimize(action)

@@ -1,12 +1,15 @@
 //! Tests against a real LanceDB table: whole-page replacement, both searches, growth, and every kind of damage.
 
+use memory_core::env::ManualClock;
 use memory_core::provenance::{Channel, Trust};
 use memory_core::time::Timestamp;
 
 use super::*;
 use crate::fs::RealFs;
 use crate::segment;
+use crate::snapshot::Segment;
 use crate::snapshot::testing::{row, slug, vector, words};
+use crate::state::SqliteState;
 
 const DIMS: usize = 16;
 
@@ -20,16 +23,20 @@ fn space(dims: u32) -> IndexSpace {
 }
 
 struct Place {
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
+    state: Arc<SqliteState>,
     home: IndexHome,
     space: IndexSpace,
 }
 
 fn place(dims: u32) -> Place {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let home = IndexHome::new(Arc::new(RealFs), folder.path().join("index"));
+    let state = SqliteState::open(&folder.path().join("state.db"), &ManualClock::default());
+    let state = Arc::new(state.expect("a database"));
+    let home = IndexHome::new(Arc::new(RealFs), folder.path().join("index"), state.clone());
     Place {
-        _folder: folder,
+        folder,
+        state,
         home,
         space: space(dims),
     }
@@ -43,7 +50,25 @@ impl Place {
     }
 
     async fn open(&self) -> StoreResult<Option<(LanceIndex, Vec<Segment>)>> {
-        LanceIndex::open(&self.home, &self.space, true).await
+        let opened = LanceIndex::open(&self.home, &self.space, true).await?;
+        Ok(opened.map(|opened| (opened.index, opened.segments)))
+    }
+
+    /// Loses what the state database knew.
+    fn lose_state(&mut self) {
+        let path = self.folder.path().join("other.db");
+        let state = SqliteState::open(&path, &ManualClock::default());
+        self.state = Arc::new(state.expect("a database"));
+        self.home = IndexHome::new(
+            Arc::new(RealFs),
+            self.folder.path().join("index"),
+            self.state.clone(),
+        );
+    }
+
+    fn number(&self) -> Option<u64> {
+        let current = self.home.current(&self.space).ok().flatten();
+        current.map(|current| current.generation.number)
     }
 
     async fn check_damaged(&self, why: &str) {
@@ -52,12 +77,8 @@ impl Place {
             other => panic!("{why}: expected damage to be reported, got {other:?}"),
         }
         // What is damaged is made again beside it, and what was there before is gone then.
-        let before = self
-            .home
-            .current(&self.space)
-            .ok()
-            .flatten()
-            .map(|generation| generation.number);
+        let before = self.number();
+        self.home.set_aside(&self.space).expect("set aside");
         let made = self.create().await;
         assert!(before.is_none_or(|before| made.generation.number > before));
         let (_, segments) = self.open().await.expect("opens").expect("is there");
@@ -282,13 +303,26 @@ fn damage_is_reported_and_never_believed() {
             .space_dir(&place_a.space)
             .expect("a directory")
             .join("CURRENT");
-        for text in ["", "gen-77\n", "rubbish"] {
-            std::fs::write(&current, text).expect("written");
-            place_a.check_damaged(text).await;
-            fill(&place_a).await;
+        // The state database knows which one was in use; only without it that is damage.
+        let written = std::fs::read(&current).expect("read");
+        for text in [Some(""), Some("gen-77\n"), Some("rubbish"), None] {
+            match text {
+                Some(text) => std::fs::write(&current, text).expect("written"),
+                None => std::fs::remove_file(&current).expect("removed"),
+            }
+            let opened = LanceIndex::open(&place_a.home, &place_a.space, true).await;
+            let opened = opened.expect("opens").expect("is there");
+            assert_eq!(rows_in(&opened.segments), 5, "{text:?}");
+            assert!(opened.mended.is_some(), "{text:?}");
+            assert_eq!(std::fs::read(&current).expect("read"), written);
         }
-        std::fs::remove_file(&current).expect("removed");
-        place_a.check_damaged("no CURRENT").await;
+        let mut place_a = place_a;
+        place_a.lose_state();
+        std::fs::write(&current, "").expect("written");
+        place_a.check_damaged("no record and no `CURRENT`").await;
+        let dir = fill(&place_a).await;
+        std::fs::remove_dir_all(dir.parent().expect("a space")).expect("removed");
+        place_a.check_damaged("deleted").await;
 
         // The newest manifest or a data file, emptied or full of zeros, is what a power cut leaves behind.
         for (folder, zeros) in [
@@ -314,35 +348,54 @@ fn damage_is_reported_and_never_believed() {
                 .await;
         }
 
+        // One bit, wherever it is.
+        for folder in ["_versions", "data", "_transactions", "_indices"] {
+            let place = place(16);
+            let dir = fill(&place).await.join("sections.lance");
+            let mut files = Vec::new();
+            files_below(&dir.join(folder), &mut files);
+            files.retain(|path| path.extension().is_none_or(|ending| ending != "json"));
+            let path = files.last().expect("a file");
+            let mut bytes = std::fs::read(path).expect("read");
+            let middle = bytes.len() / 2;
+            bytes[middle] ^= 0x10;
+            std::fs::write(path, bytes).expect("written");
+            place.check_damaged(&format!("a bit in {folder}")).await;
+        }
+
         let place_b = place(16);
-        let dir = fill(&place_b).await;
-        std::fs::write(dir.join("CHECK"), br#"{"version":3,"rows":999}"#).expect("written");
-        place_b.check_damaged("fewer rows than recorded").await;
         let dir = fill(&place_b).await;
         std::fs::remove_dir_all(dir.join("sections.lance")).expect("removed");
         place_b.check_damaged("no table").await;
     });
 }
 
+fn files_below(folder: &std::path::Path, found: &mut Vec<std::path::PathBuf>) {
+    for entry in std::fs::read_dir(folder).expect("listed") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            files_below(&path, found);
+        } else {
+            found.push(path);
+        }
+    }
+    found.sort();
+}
+
 #[test]
 fn a_first_index_that_was_not_finished_is_no_damage() {
     runtime(async {
         let place = place(16);
-        let generation = place.home.replace(&place.space).expect("made");
+        place.home.make_next(&place.space).expect("made");
         assert!(place.open().await.expect("no damage").is_none());
         // Everything but the switch, which is what a crash at the worst moment leaves.
-        let unfinished = LanceIndex::create_generation(&place.home, &place.space, generation)
+        let unfinished = LanceIndex::create_generation(&place.home, &place.space)
             .await
             .expect("made");
         let left_behind = unfinished.generation.dir();
         drop(unfinished);
-        assert!(
-            place
-                .home
-                .current(&place.space)
-                .expect("no damage")
-                .is_none()
-        );
+        let current = place.home.current(&place.space).expect("no damage");
+        assert!(current.is_none());
         assert!(place.open().await.expect("no damage").is_none());
         place.create().await;
         let (_, segments) = place.open().await.expect("opens").expect("is there");
@@ -352,33 +405,105 @@ fn a_first_index_that_was_not_finished_is_no_damage() {
 }
 
 #[test]
-fn a_batch_that_was_written_but_not_recorded_is_kept() {
+fn a_batch_that_was_written_but_not_recorded_is_undone() {
     runtime(async {
-        let place = place(0);
+        let place = place(16);
         let index = place.create().await;
-        let plain = |name: &str| IndexRow {
-            vector: None,
-            ..page(name, 1, 1).remove(0)
-        };
         index
-            .replace_pages(vec![slug("a")], vec![plain("a")])
+            .replace_pages(vec![slug("a")], page("a", 2, 1))
             .await
             .expect("written");
-        let check = index.generation.dir().join("CHECK");
-        let older = std::fs::read(&check).expect("read");
+        // What a crash between the database's commit and our flush leaves: newer files that may be torn.
+        let rows = page("b", 2, 2);
         index
-            .replace_pages(vec![slug("b")], vec![plain("b")])
+            .replace_some(&[slug("b")], &rows)
             .await
             .expect("written");
-        let newer = std::fs::read(&check).expect("read");
-        std::fs::write(&check, &older).expect("written");
+        let recorded = place.home.recorded(&index.generation).expect("read");
+        let mut newest = Vec::new();
+        files_below(&index.generation.dir(), &mut newest);
+        drop(index);
         let (_, segments) = place.open().await.expect("opens").expect("is there");
-        assert_eq!(rows_in(&segments), 2);
+        assert_eq!(rows_in(&segments), 2, "only what was recorded");
+        let (index, _) = place.open().await.expect("opens").expect("is there");
         assert_eq!(
-            std::fs::read(&check).expect("read"),
-            newer,
-            "opening records what is there"
+            place.home.recorded(&index.generation).expect("read"),
+            recorded
         );
+        index
+            .replace_pages(vec![slug("b")], rows)
+            .await
+            .expect("written again");
+        drop(index);
+        let (_, segments) = place.open().await.expect("opens").expect("is there");
+        assert_eq!(rows_in(&segments), 4);
+    });
+}
+
+#[test]
+fn without_its_record_an_index_is_taken_as_it_is() {
+    runtime(async {
+        let mut place = place(16);
+        let index = place.create().await;
+        index
+            .replace_pages(vec![slug("a")], page("a", 2, 1))
+            .await
+            .expect("written");
+        drop(index);
+        place.lose_state();
+        for _ in 0..2 {
+            let (index, segments) = place.open().await.expect("opens").expect("is there");
+            assert_eq!(rows_in(&segments), 2);
+            let recorded = place.home.recorded(&index.generation).expect("read");
+            let (holds, _) = recorded.expect("recorded again");
+            assert_eq!(holds.rows, 2);
+        }
+    });
+}
+
+#[test]
+fn removing_old_versions_may_be_cut_off() {
+    runtime(async {
+        let place = place(16);
+        let index = place.create().await;
+        for number in 0..40 {
+            let name = format!("page-{number}");
+            index
+                .replace_pages(vec![slug(&name)], page(&name, 1, number))
+                .await
+                .expect("written");
+        }
+        index.maintain().await.expect("tidied");
+        // As if the last note had not been made: the announcement stands and lists a file that is gone.
+        let (holds, _) = place
+            .home
+            .recorded(&index.generation)
+            .expect("read")
+            .expect("recorded");
+        let pruning = crate::state::indexed::Watermark {
+            pruning: true,
+            ..holds
+        };
+        let gone = crate::state::indexed::FileRecord {
+            path: "sections.lance/data/gone.lance".to_owned(),
+            bytes: 5,
+            checksum: 1,
+        };
+        let changes = durable::Changes {
+            added: vec![gone],
+            gone: Vec::new(),
+        };
+        place
+            .home
+            .record(&index.generation, pruning, &changes)
+            .expect("recorded");
+        drop(index);
+        for _ in 0..2 {
+            let (index, segments) = place.open().await.expect("opens").expect("is there");
+            assert_eq!(rows_in(&segments), 40);
+            let recorded = place.home.watermark(&index.generation).expect("read");
+            assert_eq!(recorded, Some(holds));
+        }
     });
 }
 
@@ -406,7 +531,7 @@ fn a_rebuild_serves_only_when_it_is_switched_to() {
             .await
             .expect("staged");
         assert_eq!(rows_in(&segments), 2, "an interrupted rebuild goes on");
-        staged.promote().expect("switched");
+        staged.promote().await.expect("switched");
         let (_, serving) = place.open().await.expect("opens").expect("is there");
         assert_eq!(rows_in(&serving), 2);
         assert!(
@@ -425,10 +550,11 @@ fn a_reader_writes_nothing() {
     runtime(async {
         let place = place(16);
         place.create().await;
-        let (reader, _) = LanceIndex::open(&place.home, &place.space, false)
+        let reader = LanceIndex::open(&place.home, &place.space, false)
             .await
             .expect("opens")
-            .expect("is there");
+            .expect("is there")
+            .index;
         let refused = reader.replace_pages(vec![slug("a")], page("a", 1, 1)).await;
         assert!(matches!(refused, Err(StoreError::BadRequest { .. })));
         assert!(matches!(

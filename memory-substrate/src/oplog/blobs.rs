@@ -34,7 +34,6 @@ impl Blobs {
         }
     }
 
-    #[cfg(test)]
     /// Returns the bytes of a hash, unless they are not kept or damaged.
     pub(crate) fn get(&self, fs: &dyn Fs, hash: &str) -> io::Result<Option<Vec<u8>>> {
         match fs.read(&self.path_of(hash)) {

@@ -1,7 +1,7 @@
 //! What parsing the page files gave, kept so that a cold start need not parse unchanged files again.
 
 use memory_core::store::StoreResult;
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, Transaction, params};
 
 use super::sql::{Count, sql};
 
@@ -80,4 +80,12 @@ pub(crate) fn update(
             .map_err(sql("update the page cache"))?;
     }
     Ok(())
+}
+
+/// Removes every row.
+pub(crate) fn clear(connection: &Transaction<'_>) -> StoreResult<()> {
+    connection
+        .execute("DELETE FROM page_cache", [])
+        .map(drop)
+        .map_err(sql("empty the page cache"))
 }

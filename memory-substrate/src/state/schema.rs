@@ -25,4 +25,9 @@ pub(super) const MIGRATIONS: &[Migration] = &[
         name: "items, their ledger, branches",
         sql: include_str!("schema/0003.sql"),
     },
+    Migration {
+        id: 4,
+        name: "what the index holds",
+        sql: include_str!("schema/0004.sql"),
+    },
 ];

@@ -401,6 +401,23 @@ fn an_edit_after_the_crash_is_merged_or_both_are_kept() {
 }
 
 #[test]
+fn a_page_that_was_moved_beside_another_takes_its_record_along() {
+    let taken = |workspace: &Workspace| {
+        let folder = workspace.concepts_dir().join("moved");
+        std::fs::create_dir_all(&folder).expect("a folder");
+        std::fs::write(folder.join("kiwi.md"), "The owner's own.\n").expect("written");
+    };
+    let (place, writer) = edited_after_a_crash(act("rename"), taken);
+    let copy = writer.recovery().conflicts[0].copy.clone().expect("a copy");
+    assert!(place.workspace.root().join(&copy).is_file(), "{copy}");
+    let copied = crate::pages::page_of_path(&copy).0;
+    assert_eq!(
+        origins_of(writer.state()),
+        [format!("{copied} ExternalDoc")]
+    );
+}
+
+#[test]
 fn a_merge_that_was_cut_off_is_not_merged_again() {
     let append: Act = |runtime, writer| {
         let pages = FilePages::of_writer(writer);
