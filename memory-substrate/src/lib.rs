@@ -9,8 +9,10 @@
 //! One process writes an assistant at a time. There is no evidence repository and no background job yet.
 
 pub mod assistant;
+pub mod backup;
 pub mod blocking;
 pub mod embed;
+pub mod erase;
 pub mod error;
 pub mod fs;
 pub mod index;
@@ -25,6 +27,7 @@ pub mod snapshot;
 pub mod spool;
 pub mod state;
 pub mod sync;
+pub mod undo;
 pub mod views;
 pub mod workspace;
 pub mod writer;

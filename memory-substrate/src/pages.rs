@@ -144,6 +144,17 @@ impl FilePages {
         blocking::run(move || write::rename(&shared, from, to, expected, context)).await
     }
 
+    /// Gives a page another slug on the calling thread, which may block.
+    pub(crate) fn rename_blocking(
+        &self,
+        from: &Slug,
+        to: &Slug,
+        expected: Expected,
+        context: WriteContext,
+    ) -> StoreResult<()> {
+        write::rename(&self.shared, from.clone(), to.clone(), expected, context)
+    }
+
     /// Keeps every other change of pages waiting until the guard is dropped.
     pub(crate) fn take_turn(&self) -> StoreResult<MutexGuard<'_, ()>> {
         self.shared.take_turn()

@@ -22,7 +22,12 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use self::sql::sql;
 use crate::blocking;
 
+pub use self::history::PastOperation;
+
+pub(crate) mod backup;
 pub(crate) mod cache;
+pub(crate) mod erase;
+pub(crate) mod history;
 pub(crate) mod indexed;
 pub(crate) mod items;
 mod kv;
@@ -168,6 +173,12 @@ impl SqliteState {
             kv::clear_conversations(transaction)
         })
         .await
+    }
+
+    /// Returns the newest operations on files, newest first.
+    pub async fn past_operations(&self, limit: u32) -> StoreResult<Vec<PastOperation>> {
+        self.read(move |connection| history::newest(connection, limit))
+            .await
     }
 
     /// Runs a query on the calling thread, which may block.

@@ -367,7 +367,8 @@ fn assistants_of(home: &Path) -> PathBuf {
     home.join("assistants")
 }
 
-fn root_of(home: &Path, id: &AssistantId) -> PathBuf {
+/// Returns where an assistant's folder is or would be.
+pub(crate) fn root_of(home: &Path, id: &AssistantId) -> PathBuf {
     assistants_of(home).join(id.as_str())
 }
 

@@ -118,15 +118,21 @@ pub(super) fn upgrade(
 
 /// Puts a checked copy of the database beside it and returns where.
 pub(super) fn back_up(connection: &Connection, path: &Path, version: u32) -> StoreResult<PathBuf> {
-    let copy = beside(path, &format!(".schema-{version}.backup"));
-    let unfinished = beside(path, &format!(".schema-{version}.backup.tmp"));
+    let to = beside(path, &format!(".schema-{version}.backup"));
+    copy(connection, &to)?;
+    Ok(to)
+}
+
+/// Writes a checked copy of the database, replacing what was there.
+pub(super) fn copy(connection: &Connection, to: &Path) -> StoreResult<()> {
+    let unfinished = beside(to, ".tmp");
     remove_if_there(&unfinished)?;
     let name = unfinished.to_str().ok_or_else(|| StoreError::BadRequest {
         reason: format!("`{}` is not Unicode", unfinished.display()),
     })?;
     connection
         .execute("VACUUM INTO ?1", [name])
-        .map_err(sql("copy the state database before its upgrade"))?;
+        .map_err(sql("copy the state database"))?;
     let opened = Connection::open_with_flags(&unfinished, OpenFlags::SQLITE_OPEN_READ_ONLY)
         .map_err(sql("open the copy of the state database"))?;
     super::open::check(&opened)?;
@@ -134,8 +140,7 @@ pub(super) fn back_up(connection: &Connection, path: &Path, version: u32) -> Sto
     File::open(&unfinished)
         .and_then(|file| file.sync_all())
         .map_err(store_io("flush", &unfinished))?;
-    fs::rename(&unfinished, &copy).map_err(store_io("rename", &unfinished))?;
-    Ok(copy)
+    fs::rename(&unfinished, to).map_err(store_io("rename", &unfinished))
 }
 
 /// Returns the path with something added to its file name.

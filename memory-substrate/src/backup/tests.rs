@@ -1,0 +1,190 @@
+//! Tests of copies: of one moment, complete, checked, and refused when they are not what they should be.
+
+use std::sync::Arc;
+
+use memory_core::provenance::{Authority, Channel, Origin};
+use memory_core::store::{Expected, PageStore as _};
+
+use super::*;
+use crate::assistant::testing::runtime;
+use crate::fs::RealFs;
+use crate::pages::FilePages;
+use crate::remember::RememberInput;
+use crate::workspace::{AssistantId, Workspace};
+use crate::writer::testing;
+
+struct Place {
+    folder: tempfile::TempDir,
+    writer: Writer,
+}
+
+fn note(text: &str) -> RememberInput {
+    RememberInput {
+        texts: vec![text.to_owned()],
+        origin: Origin::UserDirect,
+        authority: Authority::Owner,
+        channel: Channel::Global,
+    }
+}
+
+fn place() -> Place {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let writer = testing::create(folder.path(), Arc::new(RealFs));
+    runtime(async {
+        let pages = FilePages::of_writer(&writer);
+        let slug = crate::snapshot::testing::slug("kiwi");
+        for text in ["first\n", "second\n"] {
+            pages
+                .write(&slug, text.into(), Expected::Any)
+                .await
+                .expect("written");
+        }
+        let remembered = writer
+            .rememberer()
+            .remember(note("Said once."), "UTC")
+            .await;
+        remembered.expect("remembered");
+    });
+    writer.settle().expect("settled");
+    Place { folder, writer }
+}
+
+fn id(name: &str) -> AssistantId {
+    AssistantId::new(name).expect("a good name")
+}
+
+impl Place {
+    fn back_up(&self) -> PathBuf {
+        let to = self.folder.path().join("copy");
+        self.writer.back_up(&to).expect("copied");
+        to
+    }
+
+    fn restore(&self, name: &str, replace: bool) -> SubstrateResult<Restored> {
+        restore(
+            self.folder.path(),
+            &id(name),
+            &self.folder.path().join("copy"),
+            RestoreOptions { replace },
+            testing::NOW,
+        )
+    }
+}
+
+#[test]
+fn a_restored_assistant_is_the_one_that_was_copied() {
+    let place = place();
+    place.back_up();
+    let restored = place.restore("ada", false).expect("restored");
+    assert_eq!(
+        (restored.assistant.as_str(), restored.replaced),
+        ("kiwi", None)
+    );
+    let workspace = Workspace::open(place.folder.path(), &id("ada"), Arc::new(RealFs));
+    let writer = testing::open(&workspace.expect("there"));
+    assert_eq!(*writer.recovery(), crate::writer::Recovery::default());
+    let (old, new) = (place.writer.workspace(), writer.workspace());
+    for folder in ["memory", "blobs"] {
+        let tree = |workspace: &Workspace| {
+            let mut tree = testing::tree(&RealFs, &workspace.root().join(folder));
+            tree.remove("reserve");
+            tree
+        };
+        assert!(!tree(old).is_empty(), "{folder}");
+        assert_eq!(tree(old), tree(new), "{folder}");
+    }
+    let again = runtime(writer.rememberer().remember(note("Said once."), "UTC"));
+    assert!(
+        again.expect("remembered").entries[0].duplicate,
+        "it is known"
+    );
+}
+
+#[test]
+fn what_is_acknowledged_and_not_in_its_file_is_in_the_copy() {
+    let place = place();
+    let seen = std::fs::read(place.writer.workspace().buffer_path()).expect("read");
+    let to = place.back_up();
+    let copied = std::fs::read(to.join("files/memory/buffer.md")).expect("read");
+    assert_eq!(copied, seen);
+    let list: BackupList =
+        serde_json::from_slice(&std::fs::read(to.join(LIST)).expect("read")).expect("a list");
+    let listed: Vec<&str> = list.files.iter().map(|file| file.path.as_str()).collect();
+    let there: Vec<String> = testing::tree(&RealFs, &to.join(FILES))
+        .into_keys()
+        .collect();
+    let mut there: Vec<&str> = there.iter().map(String::as_str).collect();
+    there.sort_unstable();
+    assert_eq!(
+        listed, there,
+        "every file is listed and nothing else is there"
+    );
+    assert!(
+        !there
+            .iter()
+            .any(|path| path.starts_with("index/") || path.contains("LOCK"))
+    );
+    let again = place.writer.back_up(&to);
+    assert!(matches!(again, Err(SubstrateError::AlreadyExists { .. })));
+}
+
+#[test]
+fn a_copy_that_was_changed_or_is_too_new_changes_nothing() {
+    let place = place();
+    let to = place.back_up();
+    let list = std::fs::read_to_string(to.join(LIST)).expect("read");
+    let put = |text: String| std::fs::write(to.join(LIST), text).expect("written");
+    let refused = |what: &str| {
+        let before = testing::tree(&RealFs, &place.folder.path().join("assistants"));
+        let error = place.restore("ada", false).expect_err(what);
+        assert_eq!(
+            testing::tree(&RealFs, &place.folder.path().join("assistants")),
+            before,
+            "{what}"
+        );
+        error
+    };
+    put(list.replace("\"form\": 1", "\"form\": 2"));
+    let newer = |error| matches!(error, SubstrateError::Store(StoreError::Newer { .. }));
+    assert!(newer(refused("a newer form")));
+    put("{\"form\": 9, \"other\": true}".to_owned());
+    assert!(newer(refused("a form nobody knows")));
+    let schema = SqliteState::newest_schema();
+    put(list.replace(
+        &format!("\"schema\": {schema}"),
+        &format!("\"schema\": {}", schema + 1),
+    ));
+    assert!(newer(refused("a newer database")));
+    let damaged = |error| matches!(error, SubstrateError::Store(StoreError::Damaged { .. }));
+    put(list.replace("memory/buffer.md", "../buffer.md"));
+    assert!(damaged(refused("a path that leads out")));
+    put(list);
+    std::fs::write(to.join("files/memory/buffer.md"), "other").expect("written");
+    assert!(damaged(refused("a file that was changed")));
+}
+
+#[test]
+fn an_assistant_is_replaced_only_when_asked_and_kept() {
+    let Place { folder, writer } = place();
+    let place = Place { folder, writer };
+    place.back_up();
+    assert!(matches!(
+        place.restore("kiwi", false),
+        Err(SubstrateError::AlreadyExists { .. })
+    ));
+    let Place { folder, writer } = place;
+    let page = writer.workspace().concepts_dir().join("kiwi.md");
+    std::fs::write(&page, "later\n").expect("written");
+    drop(writer);
+    let restored = restore(
+        folder.path(),
+        &id("kiwi"),
+        &folder.path().join("copy"),
+        RestoreOptions { replace: true },
+        testing::NOW,
+    );
+    let kept = restored.expect("restored").replaced.expect("kept");
+    let read = |root: &Path| std::fs::read_to_string(root.join("memory/concepts/kiwi.md"));
+    assert_eq!(std::fs::read_to_string(page).expect("read"), "second\n");
+    assert_eq!(read(&kept).expect("read"), "later\n");
+}

@@ -1,0 +1,280 @@
+//! Taking back what an operation did to files.
+//!
+//! Taking back is an operation of its own: it is acknowledged, applied and merged with later edits like any other, and can
+//! itself be taken back. It needs the old bytes, which are kept for some time after they were replaced.
+
+use std::path::Path;
+
+use memory_core::provenance::{Authority, Origin};
+use memory_core::store::{Expected, StoreError, StoreResult};
+use memory_core::text::buffer;
+use rusqlite::Connection;
+use serde::{Deserialize, Serialize};
+
+use crate::assistant::AssistantStore;
+use crate::blocking;
+use crate::error::store_io;
+use crate::oplog::{
+    Change, OpLog, OperationKind, OriginChange, Part, Plan, Request, WriteConflict, WriteContext,
+};
+use crate::pages::{FilePages, hash_bytes, page_of_path};
+use crate::state::history::{self, PastPart};
+use crate::state::{ops, origins};
+use crate::workspace::Workspace;
+use crate::writer::Writer;
+
+/// What became of an operation that was taken back.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct UndoReport {
+    /// The operation that took it back; empty when there was nothing to change.
+    pub operation: String,
+    /// The files that were changed, relative to the assistant's folder.
+    pub files: Vec<String>,
+    /// The entries that were taken out of buffer and archive.
+    pub entries: Vec<String>,
+    /// Files that were edited since in the same place: they stay as they are, with the older text beside them.
+    pub conflicts: Vec<WriteConflict>,
+}
+
+/// The answer to a request, which a repetition gets again.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Undone {
+    operation: String,
+    files: Vec<String>,
+    entries: Vec<String>,
+}
+
+impl AssistantStore {
+    /// Takes back what an operation did to files, and shows the files as they are then.
+    pub async fn undo(&self, operation: &str) -> StoreResult<UndoReport> {
+        let (writer, pages) = (self.writer()?.clone(), self.files().clone());
+        let operation = operation.to_owned();
+        let report = blocking::run(move || writer.undo(&pages, &operation)).await?;
+        self.look(true).await?;
+        Ok(report)
+    }
+}
+
+/// What taking back needs besides the record.
+struct Bench {
+    workspace: Workspace,
+    log: OpLog,
+}
+
+impl Writer {
+    /// Takes back what an operation did to files, as far as nobody has changed the same places since. Taking back the same
+    /// operation again changes nothing. It blocks.
+    pub fn undo(&self, pages: &FilePages, operation: &str) -> StoreResult<UndoReport> {
+        // What is not in its files yet would be written after it was taken back.
+        self.settle()?;
+        let found = self
+            .state()
+            .read_blocking(|connection| history::parts(connection, operation))?;
+        let Some((kind, parts)) = found else {
+            return Err(StoreError::NotFound {
+                what: format!("the operation `{operation}`"),
+            });
+        };
+        if let Some(open) = parts.iter().find(|part| part.result.is_none()) {
+            return Err(StoreError::Conflict {
+                what: format!("the operation `{operation}`"),
+                expected: "an operation that is in all its files".to_owned(),
+                found: format!("`{}` could not be written yet", open.path),
+            });
+        }
+        let context = WriteContext::new("undo", Origin::UserDirect, Authority::Owner)
+            .with_key(format!("undo:{operation}"));
+        if kind == OperationKind::Rename {
+            return undo_rename(pages, &parts, &context);
+        }
+        let request = Request {
+            kind: OperationKind::Write,
+            context,
+            hash: hash_bytes(format!("undo {operation}").as_bytes()),
+            at: self.clock().now(),
+        };
+        let bench = Bench {
+            workspace: self.workspace().clone(),
+            log: self.log().clone(),
+        };
+        let _turn = pages.take_turn()?;
+        let (id, undone) = (self.ids().next_id(), operation.to_owned());
+        let done: Undone = self.log().commit(request, move |connection| {
+            let mut entries = Vec::new();
+            let mut planned = Vec::new();
+            if kind == OperationKind::Remember {
+                entries = history::entries_of(connection, &undone)?;
+                for part in &parts {
+                    planned.extend(bench.without_entries(part, &entries)?);
+                }
+                history::forget_entries(connection, &entries)?;
+            } else {
+                for part in &parts {
+                    planned.extend(bench.reversed(connection, part)?);
+                }
+            }
+            let files = planned.iter().map(|part| part.path.clone()).collect();
+            let outcome = Undone {
+                operation: id.clone(),
+                files,
+                entries,
+            };
+            Ok(Plan {
+                id,
+                outcome,
+                parts: planned,
+            })
+        })?;
+        self.settle()?;
+        let conflicts = self
+            .state()
+            .read_blocking(|connection| ops::conflicts(connection, &done.operation))?;
+        Ok(UndoReport {
+            operation: done.operation,
+            files: done.files,
+            entries: done.entries,
+            conflicts,
+        })
+    }
+}
+
+fn undo_rename(
+    pages: &FilePages,
+    parts: &[PastPart],
+    context: &WriteContext,
+) -> StoreResult<UndoReport> {
+    let mut report = UndoReport::default();
+    for part in parts {
+        let Some(target) = &part.target else { continue };
+        let (from, to) = (page_of_path(target).0, page_of_path(&part.path).0);
+        pages.rename_blocking(&from, &to, Expected::Any, context.clone())?;
+        report.files.push(part.path.clone());
+    }
+    Ok(report)
+}
+
+impl Bench {
+    /// Returns the change that gives a file what it had before.
+    fn reversed(&self, connection: &Connection, part: &PastPart) -> StoreResult<Option<Part>> {
+        // What met an edit did not change the file.
+        if matches!(part.result.as_deref(), Some("conflict" | "kept")) {
+            return Ok(None);
+        }
+        let current = self.read(&part.path)?;
+        let before = match &part.before {
+            Some(hash) => Some(self.old(&part.path, hash, current.as_deref())?),
+            None => None,
+        };
+        let change = match (part.change.as_str(), before) {
+            ("write", before) => {
+                // What it wrote is not kept if a person has replaced it since. Then nothing can be merged with it: their
+                // text stays, and the older one goes beside it.
+                let after = part.after.as_deref().unwrap_or_default();
+                let after = self.version(&part.path, after, current.as_deref())?;
+                match before {
+                    Some(content) => Change::Write {
+                        base: after,
+                        content,
+                        merged: false,
+                    },
+                    None if current.is_none() => return Ok(None),
+                    None => Change::Delete {
+                        base: after.unwrap_or_default(),
+                    },
+                }
+            }
+            ("delete", Some(content)) => Change::Write {
+                base: None,
+                content,
+                merged: false,
+            },
+            _ => return Ok(None),
+        };
+        let origin = match &part.origin {
+            Some(OriginChange { slug, before, .. }) => {
+                let now = origins::of(connection, slug)?;
+                OriginChange::of(slug.clone(), now, before.clone())
+            }
+            None => None,
+        };
+        if let Some(lower) = origin.as_ref().and_then(OriginChange::meanwhile) {
+            origins::put(connection, std::slice::from_ref(lower))?;
+        }
+        Ok(Some(Part {
+            path: part.path.clone(),
+            change,
+            origin,
+        }))
+    }
+
+    /// Returns the change that takes entries out of a file.
+    fn without_entries(&self, part: &PastPart, entries: &[String]) -> StoreResult<Option<Part>> {
+        let Some(current) = self.read(&part.path)? else {
+            return Ok(None);
+        };
+        let content = without(&current, entries);
+        Ok((content != current).then(|| Part {
+            path: part.path.clone(),
+            change: Change::Write {
+                base: Some(current),
+                content,
+                merged: false,
+            },
+            origin: None,
+        }))
+    }
+
+    /// Returns the bytes of a hash: those of the file if it has them still, or those that were kept.
+    fn version(
+        &self,
+        path: &str,
+        hash: &str,
+        current: Option<&[u8]>,
+    ) -> StoreResult<Option<Vec<u8>>> {
+        if let Some(current) = current.filter(|current| hash_bytes(current) == hash) {
+            return Ok(Some(current.to_owned()));
+        }
+        self.log
+            .old_version(hash)
+            .map_err(store_io("read an old version of", Path::new(path)))
+    }
+
+    /// Returns the bytes of a hash, without which nothing can be taken back.
+    fn old(&self, path: &str, hash: &str, current: Option<&[u8]>) -> StoreResult<Vec<u8>> {
+        self.version(path, hash, current)?
+            .ok_or_else(|| StoreError::NotFound {
+                what: format!(
+                    "the version of `{path}` that this needs (old versions are kept for 30 days)"
+                ),
+            })
+    }
+
+    fn read(&self, path: &str) -> StoreResult<Option<Vec<u8>>> {
+        let place = self.workspace.root().join(path);
+        match self.workspace.fs().read(&place) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(store_io("read", &place)(error)),
+        }
+    }
+}
+
+/// Returns a file of entries without some of them, and otherwise as it is.
+pub(crate) fn without(bytes: &[u8], entries: &[String]) -> Vec<u8> {
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        // Entries are text, so what is not text holds none that could be told apart.
+        return bytes.to_owned();
+    };
+    let is_kept = |group: &buffer::Group<'_>| {
+        let id = group.opening.and_then(|opening| opening.id);
+        id.is_none_or(|id| !entries.iter().any(|entry| entry == id))
+    };
+    buffer::split(text)
+        .into_iter()
+        .filter(is_kept)
+        .flat_map(|group| group.raw.bytes())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;
