@@ -42,6 +42,7 @@ mod events;
 mod finish;
 mod info;
 mod plan;
+mod repair;
 
 /// What an assistant is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,6 +159,10 @@ impl Assistant {
         self.look().await?;
         self.embedding.warm();
         let engine = self.engine().await?;
+        // A damaged or unfinished index is made again while words are found already, whether or not a turn comes.
+        if engine.store.refresh().await?.waiting > 0 {
+            engine.sync_in_background();
+        }
         drop(self.decide(engine).await);
         Ok(())
     }

@@ -27,6 +27,7 @@ mod notes;
 mod output;
 mod plugins;
 mod progress;
+mod repair;
 mod terminal;
 mod tier;
 
@@ -73,6 +74,11 @@ async fn dispatch(session: &Session, command: Command) -> Result<Report, Failure
         Command::Plugins(command) => plugins::run(session, command).await,
         Command::Doctor(args) => doctor::run(session, args).await,
         Command::Reindex => notes::reindex(session).await,
+        Command::Rebuild => repair::rebuild(session).await,
+        Command::Backup(args) => repair::backup(session, args).await,
+        Command::Restore(args) => repair::restore(session, args).await,
+        Command::Undo(args) => repair::undo(session, args).await,
+        Command::Erase(args) => repair::erase(session, args).await,
         Command::Config(command) => config::run(session, command).await,
         Command::Demo(args) => demo::run(session, args).await,
     }
@@ -89,6 +95,11 @@ fn name(command: &Command) -> &'static str {
         Command::Plugins(_) => "plugins",
         Command::Doctor(_) => "doctor",
         Command::Reindex => "reindex",
+        Command::Rebuild => "rebuild",
+        Command::Backup(_) => "backup",
+        Command::Restore(_) => "restore",
+        Command::Undo(_) => "undo",
+        Command::Erase(_) => "erase",
         Command::Config(_) => "config",
         Command::Demo(_) => "demo",
     }

@@ -72,11 +72,18 @@ pub use memory_core::provenance::{Authority, Channel, Origin};
 pub use memory_core::services::{Notice, Severity};
 pub use memory_core::tier::{Explanation, Placement, ShownSection};
 pub use memory_core::time::Timestamp;
-pub use memory_substrate::assistant::{AssistantStore, EngineProgress, EngineStats};
+pub use memory_substrate::assistant::{
+    AssistantStore, EngineProgress, EngineStats, IntegrityReport, ReconcileProgress,
+    ReconcileReport, ReconcileStep,
+};
+pub use memory_substrate::backup::{BackupReport, RestoreOptions, Restored};
+pub use memory_substrate::erase::{EraseReport, EraseTarget};
 pub use memory_substrate::ingest::{
     IngestAction, IngestOptions, IngestReport, IngestSource, IngestedPage, ManifestPage,
     PlacedFile, parse_manifest,
 };
 pub use memory_substrate::remember::{RememberInput, RememberReceipt};
+pub use memory_substrate::state::PastOperation;
 pub use memory_substrate::sync::{SyncProgress, SyncReport};
+pub use memory_substrate::undo::UndoReport;
 pub use plugin_host::{BuildMetrics, Metrics, SlotMetrics, Trust};

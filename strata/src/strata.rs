@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use memory_core::config;
+use memory_substrate::backup::{self, RestoreOptions, Restored};
 use memory_substrate::blocking;
 use memory_substrate::state::SqliteState;
 use memory_substrate::workspace::{AssistantId, Workspace};
@@ -130,6 +131,21 @@ impl Strata {
     /// panics, loads, swaps and drains.
     pub fn plugin_metrics(&self) -> Metrics {
         self.plugins.metrics()
+    }
+
+    /// Makes an assistant from a backup. One of that name is an error unless it is to be replaced, and is kept then.
+    pub async fn restore(
+        &self,
+        id: &str,
+        backup: PathBuf,
+        restore: RestoreOptions,
+    ) -> Result<Restored, StrataError> {
+        let (id, options) = (AssistantId::new(id)?, Arc::clone(&self.options));
+        blocking::run(move || {
+            let now = options.clock.now();
+            Ok(backup::restore(&options.home, &id, &backup, restore, now)?)
+        })
+        .await
     }
 
     /// Checks everything about an assistant and repairs nothing.

@@ -72,10 +72,20 @@ pub(crate) enum Command {
     /// List, check or trust tier plugins
     #[command(subcommand)]
     Plugins(PluginsCommand),
-    /// Check workspace, database, index, model and plugins; repair nothing
+    /// Check workspace, database, index, model and plugins; repair with --fix only
     Doctor(DoctorArgs),
-    /// Rebuild the index from the pages
+    /// Make the index again from the pages
     Reindex,
+    /// Read every page anew, make everything derived again, and compare
+    Rebuild,
+    /// Copy the memory into a new folder, and check the copy
+    Backup(BackupArgs),
+    /// Make a memory from a backup
+    Restore(RestoreArgs),
+    /// List what was done to files, or take an operation back
+    Undo(UndoArgs),
+    /// Make a page, an entry or a conversation unrecoverable, and search every file afterwards
+    Erase(EraseArgs),
     /// Show or change settings
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -201,6 +211,53 @@ pub(crate) struct DoctorArgs {
     /// Also compare the checksums of the model's files
     #[arg(long)]
     pub(crate) deep: bool,
+    /// Repair first what can be made again or finished; nothing that a person wrote is changed
+    #[arg(long)]
+    pub(crate) fix: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BackupArgs {
+    /// The folder to make, which must not exist
+    #[arg(value_name = "DIR")]
+    pub(crate) to: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RestoreArgs {
+    /// The folder that `backup` made
+    #[arg(value_name = "DIR")]
+    pub(crate) from: PathBuf,
+    /// Replace the memory that is there, and keep it under another name
+    #[arg(long)]
+    pub(crate) replace: bool,
+}
+
+#[derive(Debug, Args)]
+#[group(id = "target", required = true, multiple = false, args = ["page", "entry", "conversation"])]
+pub(crate) struct EraseArgs {
+    /// A page, with every version of it that is kept
+    #[arg(long, value_name = "SLUG", value_parser = name)]
+    pub(crate) page: Option<String>,
+    /// An entry of the buffer and the archive: what `remember` printed, or what follows `^m-`
+    #[arg(long, value_name = "ID", value_parser = name)]
+    pub(crate) entry: Option<String>,
+    /// A conversation
+    #[arg(long, value_name = "ID", value_parser = name)]
+    pub(crate) conversation: Option<String>,
+    /// Really do it: it cannot be taken back
+    #[arg(long)]
+    pub(crate) yes: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct UndoArgs {
+    /// The operation to take back; without one the newest are listed
+    #[arg(value_name = "OPERATION", value_parser = name)]
+    pub(crate) operation: Option<String>,
+    /// How many to list
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub(crate) limit: u32,
 }
 
 #[derive(Debug, Subcommand)]

@@ -1,4 +1,4 @@
-//! `doctor`: checks everything, repairs nothing.
+//! `doctor`: checks everything, and repairs only when it is asked to.
 
 use serde_json::json;
 use strata::{DoctorOptions, Finding};
@@ -6,14 +6,23 @@ use strata::{DoctorOptions, Finding};
 use super::Session;
 use super::args::DoctorArgs;
 use super::output::{Exit, Failure, Lines, Report};
+use super::repair;
 
 pub(crate) async fn run(session: &Session, args: DoctorArgs) -> Result<Report, Failure> {
+    let repaired = if args.fix {
+        Some(repair::fix(session).await?)
+    } else {
+        None
+    };
     let report = session
         .strata()?
         .doctor(session.id(), DoctorOptions { deep: args.deep })
         .await?;
     let style = session.console.style;
     let mut text = Lines::default();
+    if let Some(repaired) = &repaired {
+        repair::fixed(session, repaired, &mut text);
+    }
     for check in &report.checks {
         let mark = match check.severity {
             Finding::Ok => style.green("ok     "),
@@ -47,10 +56,13 @@ pub(crate) async fn run(session: &Session, args: DoctorArgs) -> Result<Report, F
     } else {
         Exit::Done
     };
-    let data = json!({
+    let mut data = json!({
         "checks": report.checks,
         "problems": count(Finding::Problem),
         "warnings": count(Finding::Warning),
     });
+    if let Some(repaired) = repaired {
+        data["repaired"] = json!(repaired);
+    }
     Ok(Report::done(data, text.finish()).exit(exit))
 }

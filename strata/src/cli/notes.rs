@@ -226,7 +226,7 @@ fn describe(
     partly
 }
 
-fn indexed(index: &SyncReport, style: Style) -> String {
+pub(super) fn indexed(index: &SyncReport, style: Style) -> String {
     let mut parts = vec![
         format!(
             "{} of {}",
@@ -245,7 +245,7 @@ fn indexed(index: &SyncReport, style: Style) -> String {
     format!("{} {}", style.green("indexed:"), parts.join(", "))
 }
 
-fn sync_data(index: &SyncReport) -> serde_json::Value {
+pub(super) fn sync_data(index: &SyncReport) -> serde_json::Value {
     json!({
         "pages": index.pages,
         "sections": index.sections,
@@ -280,7 +280,7 @@ fn written(report: &IngestReport) -> String {
     }
 }
 
-fn count(number: usize, what: &str) -> String {
+pub(super) fn count(number: usize, what: &str) -> String {
     if number == 1 {
         format!("1 {what}")
     } else {

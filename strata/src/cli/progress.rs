@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use strata::{EngineProgress, SyncProgress};
+use strata::{EngineProgress, ReconcileProgress, ReconcileStep, SyncProgress};
 
 use super::Session;
 
@@ -42,6 +42,20 @@ impl Progress {
     /// Shows how far indexing has come.
     pub(crate) fn sync(&self, progress: SyncProgress) -> ControlFlow<()> {
         self.show("indexing", progress.done, progress.total);
+        ControlFlow::Continue(())
+    }
+
+    /// Shows how far a repair has come.
+    pub(crate) fn repair(&self, progress: ReconcileProgress) -> ControlFlow<()> {
+        let what = match progress.step {
+            ReconcileStep::Files => "files",
+            ReconcileStep::Pages => "pages",
+            ReconcileStep::Compare => "comparing",
+            ReconcileStep::Index => "indexing",
+            ReconcileStep::State => "records",
+            ReconcileStep::Verify => "verifying",
+        };
+        self.show(what, progress.done, progress.total);
         ControlFlow::Continue(())
     }
 

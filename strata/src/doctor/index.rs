@@ -88,9 +88,9 @@ async fn rows(store: &AssistantStore, waiting: usize, report: &mut DoctorReport)
     if let Some(error) = &stats.maintenance_error {
         report.add(
             "index.upkeep",
-            Finding::Warning,
-            error.clone(),
-            Some("strata reindex"),
+            Finding::Problem,
+            format!("the index could not be tidied and will grow: {error}"),
+            Some("strata doctor --fix"),
         );
     }
     if let Some(damage) = &integrity.damage {

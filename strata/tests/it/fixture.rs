@@ -134,6 +134,26 @@ impl Fixture {
         self.path("home/assistants/default").join(relative)
     }
 
+    /// Changes one bit of a data file of the index.
+    pub(crate) fn flip_a_bit_of_the_index(&self) {
+        let mut folders = vec![self.workspace("index")];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                let in_data = path.parent().unwrap().ends_with("data");
+                if path.is_dir() {
+                    folders.push(path);
+                } else if in_data {
+                    let mut bytes = std::fs::read(&path).unwrap();
+                    let third = bytes.len() / 3;
+                    bytes[third] ^= 1;
+                    return std::fs::write(path, bytes).unwrap();
+                }
+            }
+        }
+        panic!("the index has no data file");
+    }
+
     /// Returns the program, ready to run with built plugins and hashed vectors.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_strata"));

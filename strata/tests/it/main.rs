@@ -16,6 +16,7 @@ mod fixture;
 mod host;
 mod plugins;
 mod removed;
+mod repair;
 mod settings;
 mod signing;
 mod tiers;
