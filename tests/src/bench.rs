@@ -7,3 +7,4 @@ pub mod ingest;
 pub mod plugins;
 pub mod remember;
 pub mod turn;
+pub mod upkeep;

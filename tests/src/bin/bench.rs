@@ -4,7 +4,7 @@ use std::io::{self, Write as _};
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use tests::bench::{ingest, plugins, remember, turn};
+use tests::bench::{ingest, plugins, remember, turn, upkeep};
 use tests::measure::Figure;
 
 const NAMES: [&str; 6] = [
@@ -17,7 +17,7 @@ const NAMES: [&str; 6] = [
 ];
 
 /// What takes so long that it is measured only when it is named.
-const LONG: [&str; 1] = ["remember-100k"];
+const LONG: [&str; 2] = ["remember-100k", "upkeep"];
 
 #[tokio::main]
 async fn main() -> Result<()> {
@@ -49,6 +49,7 @@ async fn main() -> Result<()> {
             "ingest" => ingest::run().await?,
             "turn-1k" => Box::pin(turn::run(1_000)).await?,
             "turn-10k" => Box::pin(turn::run(10_000)).await?,
+            "upkeep" => Box::pin(upkeep::run()).await?,
             _ => bail!(
                 "unknown benchmark `{name}`: there are {}",
                 [&NAMES[..], &LONG].concat().join(", ")
