@@ -15,6 +15,7 @@ mod check;
 mod edit;
 #[cfg(test)]
 mod fixtures;
+mod handed;
 mod layers;
 mod nearest;
 mod reader;
@@ -26,6 +27,7 @@ mod typed;
 mod value;
 
 pub use edit::{Got, get, init_text, set, set_tier, unset};
+pub use handed::HandedSettings;
 pub use layers::Layers;
 pub use nearest::suggest;
 pub use reader::variable;

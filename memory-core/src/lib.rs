@@ -10,6 +10,7 @@
 //! No I/O happens here: stores, services, clocks and embedders are traits that a host implements.
 
 pub mod abi;
+pub mod causes;
 pub mod config;
 pub mod embed;
 pub mod env;

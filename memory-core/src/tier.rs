@@ -7,10 +7,11 @@ use std::fmt;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use thiserror::Error;
 
 use crate::predicates::Tier;
-use crate::services::{Call, Capability, ServiceError, Services};
+use crate::services::{Call, Capability, LogKind, LogRow, ServiceError, Services};
 use crate::text::section::SectionId;
 use crate::text::slug::Slug;
 
@@ -76,6 +77,18 @@ pub struct ShownSection {
     pub score: f32,
     /// Length of the rendered section in bytes.
     pub bytes: u64,
+}
+
+impl ShownSection {
+    /// Returns the row of the log that says that it was shown.
+    pub fn selection(&self) -> LogRow {
+        let body = json!({ "section": self.section, "source": self.lane, "score": self.score });
+        LogRow {
+            kind: LogKind::Selection,
+            slug: Some(self.section.slug.clone()),
+            body: body.to_string(),
+        }
+    }
 }
 
 /// Text that a host puts into a prompt.
@@ -146,6 +159,13 @@ pub enum TierEvent {
     ClearAll,
     /// Memory was switched off.
     MemoryOff,
+}
+
+impl TierEvent {
+    /// Returns whether nothing that was shown in the conversation is in context any more.
+    pub const fn empties_context(&self) -> bool {
+        matches!(self, Self::Compaction | Self::Clean)
+    }
 }
 
 /// Why a page or section is in or out of a turn's answer.

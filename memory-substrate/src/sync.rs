@@ -19,6 +19,8 @@ use crate::blocking;
 use crate::pages::{FilePages, IndexedPage, PageIndex};
 use crate::snapshot::{Part, SegmentBuilder, Snapshot, Source};
 
+pub(crate) use memory_core::causes::with_causes as describe;
+
 /// Most pages of one batch.
 pub(crate) const PAGES_IN_A_BATCH: usize = 200;
 /// A batch ends with the page that reaches this many sections, which bounds what an interruption loses.
@@ -204,18 +206,6 @@ impl Indexing<'_> {
             report.maintenance_error = Some(describe(&error));
         }
     }
-}
-
-/// Returns an error with its causes on one line.
-pub(crate) fn describe(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(source) = cause {
-        text.push_str(": ");
-        text.push_str(&source.to_string());
-        cause = source.source();
-    }
-    text
 }
 
 impl SyncReport {

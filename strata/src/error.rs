@@ -18,6 +18,8 @@ use thiserror::Error;
 use crate::plugins::PluginError;
 use crate::zones;
 
+pub use memory_core::causes::cause_chain;
+
 /// Why a call of the façade failed. Turns never fail: they end with an injection and a notice.
 #[derive(Debug, Error)]
 pub enum StrataError {
@@ -246,27 +248,12 @@ fn io_kind(error: &io::Error) -> ErrorKind {
     }
 }
 
-/// Returns an error and its causes, the outermost first.
-pub fn cause_chain(error: &(dyn std::error::Error + 'static)) -> Vec<String> {
-    let mut chain = vec![error.to_string()];
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let text = cause.to_string();
-        // Transparent wrappers repeat their inner text.
-        if chain.last() != Some(&text) {
-            chain.push(text);
-        }
-        next = cause.source();
-    }
-    chain
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_chain_is_outermost_first_without_repetitions() {
+    fn the_kind_of_an_io_error_says_how_to_react() {
         let inner = io::Error::new(io::ErrorKind::PermissionDenied, "denied");
         let error = StrataError::Io {
             action: "read",
@@ -274,7 +261,6 @@ mod tests {
             source: inner,
         };
         assert_eq!(error.kind(), ErrorKind::NotPermitted);
-        assert_eq!(cause_chain(&error), ["could not read `/x`", "denied"]);
     }
 
     #[test]

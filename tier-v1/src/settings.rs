@@ -2,41 +2,23 @@
 //!
 //! A complaint names the key: whoever reads `BAD_CONFIG` must know where to look.
 
-use memory_core::config::RetrievalConfig;
+use memory_core::config::{HandedSettings, RetrievalConfig};
 use memory_core::predicates::Tier;
 use memory_core::tier::TierError;
-use serde_json::Value;
 
 /// Checks the settings from the JSON that the host resolved.
 pub(crate) fn check(config: &str) -> Result<(), TierError> {
-    let settings: Value = serde_json::from_str(config).map_err(|error| TierError::BadConfig {
-        reason: format!("the settings are not JSON: {error}"),
-    })?;
-    key(&settings, "tier", serde_json::from_value::<Tier>)?;
-    key(&settings, "time_zone", serde_json::from_value::<String>)?;
-    key(
-        &settings,
-        "retrieval",
-        serde_json::from_value::<RetrievalConfig>,
-    )?;
+    let settings = HandedSettings::parse(config)?;
+    settings.key::<Tier>("tier")?;
+    settings.key::<String>("time_zone")?;
+    settings.key::<RetrievalConfig>("retrieval")?;
     Ok(())
-}
-
-/// Reads one key of the settings. A missing key reads as null, which no setting is.
-fn key<T>(
-    settings: &Value,
-    name: &str,
-    read: fn(Value) -> serde_json::Result<T>,
-) -> Result<T, TierError> {
-    let value = settings.get(name).cloned().unwrap_or_default();
-    read(value).map_err(|error| TierError::BadConfig {
-        reason: format!("key `{name}`: {error}"),
-    })
 }
 
 #[cfg(test)]
 mod tests {
     use memory_core::config::Config;
+    use serde_json::Value;
 
     use super::*;
 

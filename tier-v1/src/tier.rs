@@ -8,8 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use async_trait::async_trait;
 use memory_core::predicates::Tier;
 use memory_core::services::{
-    Call, Capability, Log, LogKind, LogRow, Pkb, PkbHit, Residency, Resident, ServiceError,
-    Services,
+    Call, Capability, Log, Pkb, PkbHit, Residency, ServiceError, Services,
 };
 use memory_core::text::section::SectionId;
 use memory_core::text::slug::Slug;
@@ -18,7 +17,6 @@ use memory_core::tier::{
     ShownSection, TierError, TierEvent, TierHealth, TierManifest, TierStats, TurnPlan, TurnRequest,
 };
 use memory_core::wire;
-use serde_json::json;
 
 use crate::render;
 use crate::settings;
@@ -36,7 +34,6 @@ pub struct KnowledgeBaseTier {
     log: Option<Arc<dyn Log>>,
     waiting: CommitBook<Vec<ShownSection>>,
     turns: AtomicU64,
-    committed: AtomicU64,
 }
 
 /// Something that could be shown.
@@ -80,7 +77,6 @@ impl MemoryTier for KnowledgeBaseTier {
             log: services.log,
             waiting: CommitBook::default(),
             turns: AtomicU64::new(0),
-            committed: AtomicU64::new(0),
         })
     }
 
@@ -134,35 +130,10 @@ impl MemoryTier for KnowledgeBaseTier {
         token: CommitToken,
         message: String,
     ) -> Result<(), TierError> {
-        let Some(shown) = self.waiting.get(&token) else {
-            return Ok(());
-        };
-        let rows = shown
-            .iter()
-            .map(|shown| LogRow {
-                kind: LogKind::Selection,
-                slug: Some(shown.section.slug.clone()),
-                body:
-                    json!({ "section": shown.section, "source": shown.lane, "score": shown.score })
-                        .to_string(),
-            })
-            .collect();
-        let resident = shown
-            .into_iter()
-            .map(|shown| Resident {
-                slug: shown.section.slug.clone(),
-                section: Some(shown.section),
-                bytes: shown.bytes,
-            })
-            .collect::<Vec<_>>();
-        let sections = resident.len() as u64;
-        self.residency.record(call, message, resident).await?;
-        // Only now: a commit that failed before this line can be repeated. Of two at once only one counts.
-        if self.waiting.take(&token).is_some() {
-            self.committed.fetch_add(sections, Ordering::Relaxed);
-        }
-        if let Some(log) = &self.log {
-            log.append(call, rows).await?;
+        let attaching = self.waiting.attach(call, &*self.residency, &token, message);
+        if let (Some(shown), Some(log)) = (attaching.await?, &self.log) {
+            let rows = shown.iter().map(ShownSection::selection);
+            log.append(call, rows.collect()).await?;
         }
         Ok(())
     }
@@ -173,13 +144,8 @@ impl MemoryTier for KnowledgeBaseTier {
     }
 
     async fn on_event(&self, call: &Call, event: TierEvent) -> Result<(), TierError> {
-        match event {
-            TierEvent::Compaction | TierEvent::Clean => self.residency.clear(call).await?,
-            TierEvent::Rewind { .. }
-            | TierEvent::Fork { .. }
-            | TierEvent::Delete
-            | TierEvent::ClearAll
-            | TierEvent::MemoryOff => {}
+        if event.empties_context() {
+            self.residency.clear(call).await?;
         }
         Ok(())
     }
@@ -211,7 +177,7 @@ impl MemoryTier for KnowledgeBaseTier {
     async fn stats(&self, _call: &Call) -> Result<TierStats, TierError> {
         Ok(TierStats {
             turns: self.turns.load(Ordering::Relaxed),
-            committed_sections: self.committed.load(Ordering::Relaxed),
+            committed_sections: self.waiting.attached(),
             degraded_turns: 0,
         })
     }

@@ -1,8 +1,7 @@
 //! The settings of tier v2, with the numbers that are not settings.
 
-use memory_core::config::{SubstrateTuning, V2Config};
+use memory_core::config::{HandedSettings, SubstrateTuning, V2Config};
 use memory_core::tier::TierError;
-use serde_json::Value;
 
 /// Most hits asked of each search; enough that every page with a claim is among the candidates.
 pub(crate) const SEARCH_LIMIT: u32 = 200;
@@ -23,27 +22,12 @@ pub(crate) struct Settings {
 impl Settings {
     /// Reads the settings from the JSON that the host resolved.
     pub(crate) fn parse(config: &str) -> Result<Self, TierError> {
-        let settings: Value =
-            serde_json::from_str(config).map_err(|error| TierError::BadConfig {
-                reason: format!("the settings are not JSON: {error}"),
-            })?;
+        let settings = HandedSettings::parse(config)?;
         Ok(Self {
-            v2: key(&settings, "v2", serde_json::from_value)?,
-            substrate: key(&settings, "substrate", serde_json::from_value)?,
+            v2: settings.key("v2")?,
+            substrate: settings.key("substrate")?,
         })
     }
-}
-
-/// Reads one key of the settings and names it when it is bad. A missing key reads as null, which no setting is.
-fn key<T>(
-    settings: &Value,
-    name: &str,
-    read: fn(Value) -> serde_json::Result<T>,
-) -> Result<T, TierError> {
-    let value = settings.get(name).cloned().unwrap_or_default();
-    read(value).map_err(|error| TierError::BadConfig {
-        reason: format!("key `{name}`: {error}"),
-    })
 }
 
 /// Returns a value in the single precision that crosses the border.
@@ -59,6 +43,7 @@ pub(crate) const fn single(value: f64) -> f32 {
 mod tests {
     use memory_core::config::Config;
     use memory_core::predicates::Tier;
+    use serde_json::Value;
 
     use super::*;
 

@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use memory_core::predicates::Tier;
 use memory_core::provenance::Trust;
 use memory_core::services::{
-    Call, Capability, Kv, KvScope, Log, LogKind, LogRow, Pages, Residency, Resident, Sections,
-    ServiceError, Services,
+    Call, Capability, Kv, KvScope, Log, LogKind, LogRow, Pages, Residency, Sections, ServiceError,
+    Services,
 };
 use memory_core::text::section::SectionId;
 use memory_core::text::slug::Slug;
@@ -47,7 +47,6 @@ pub struct ActivationTier {
     log: Option<Arc<dyn Log>>,
     waiting: CommitBook<Pending>,
     turns: AtomicU64,
-    committed: AtomicU64,
     degraded: AtomicU64,
 }
 
@@ -56,6 +55,12 @@ pub struct ActivationTier {
 struct Pending {
     shown: Vec<ShownSection>,
     log: LogRow,
+}
+
+impl AsRef<[ShownSection]> for Pending {
+    fn as_ref(&self) -> &[ShownSection] {
+        &self.shown
+    }
 }
 
 /// One turn's activations, most active first.
@@ -126,7 +131,6 @@ impl MemoryTier for ActivationTier {
             log: services.log,
             waiting: CommitBook::default(),
             turns: AtomicU64::new(0),
-            committed: AtomicU64::new(0),
             degraded: AtomicU64::new(0),
         })
     }
@@ -191,25 +195,8 @@ impl MemoryTier for ActivationTier {
         token: CommitToken,
         message: String,
     ) -> Result<(), TierError> {
-        let Some(pending) = self.waiting.get(&token) else {
-            return Ok(());
-        };
-        let resident = pending
-            .shown
-            .into_iter()
-            .map(|shown| Resident {
-                slug: shown.section.slug.clone(),
-                section: Some(shown.section),
-                bytes: shown.bytes,
-            })
-            .collect::<Vec<_>>();
-        let sections = resident.len() as u64;
-        self.residency.record(call, message, resident).await?;
-        // Only now: a commit that failed before this line can be repeated. Of two at once only one counts.
-        if self.waiting.take(&token).is_some() {
-            self.committed.fetch_add(sections, Ordering::Relaxed);
-        }
-        if let Some(log) = &self.log {
+        let attaching = self.waiting.attach(call, &*self.residency, &token, message);
+        if let (Some(pending), Some(log)) = (attaching.await?, &self.log) {
             log.append(call, vec![pending.log]).await?;
         }
         Ok(())
@@ -221,18 +208,12 @@ impl MemoryTier for ActivationTier {
     }
 
     async fn on_event(&self, call: &Call, event: TierEvent) -> Result<(), TierError> {
-        match event {
-            // What was shown is gone from context; what was active stays active.
-            TierEvent::Compaction | TierEvent::Clean => self.residency.clear(call).await?,
-            TierEvent::Delete => {
-                self.kv
-                    .put(call, KvScope::Conversation, ACTIVATION_KEY.to_owned(), None)
-                    .await?;
-            }
-            TierEvent::Rewind { .. }
-            | TierEvent::Fork { .. }
-            | TierEvent::ClearAll
-            | TierEvent::MemoryOff => {}
+        if event.empties_context() {
+            // What was active stays active.
+            self.residency.clear(call).await?;
+        } else if event == TierEvent::Delete {
+            let key = ACTIVATION_KEY.to_owned();
+            self.kv.put(call, KvScope::Conversation, key, None).await?;
         }
         Ok(())
     }
@@ -284,7 +265,7 @@ impl MemoryTier for ActivationTier {
     async fn stats(&self, _call: &Call) -> Result<TierStats, TierError> {
         Ok(TierStats {
             turns: self.turns.load(Ordering::Relaxed),
-            committed_sections: self.committed.load(Ordering::Relaxed),
+            committed_sections: self.waiting.attached(),
             degraded_turns: self.degraded.load(Ordering::Relaxed),
         })
     }

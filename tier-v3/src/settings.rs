@@ -2,9 +2,8 @@
 //!
 //! Numbers that only make sense together with this code are constants here and not keys of the configuration.
 
-use memory_core::config::V3Config;
+use memory_core::config::{HandedSettings, V3Config};
 use memory_core::tier::TierError;
-use serde_json::Value;
 
 /// Damping of reciprocal rank fusion (Cormack, Clarke and Büttcher 2009).
 pub(crate) const FUSION_K: f32 = 60.0;
@@ -44,11 +43,8 @@ pub(crate) struct Settings {
 impl Settings {
     /// Reads the settings from the JSON that the host resolved.
     pub(crate) fn parse(config: &str) -> Result<Self, TierError> {
-        let settings: Value =
-            serde_json::from_str(config).map_err(|error| TierError::BadConfig {
-                reason: format!("the settings are not JSON: {error}"),
-            })?;
-        let v3: V3Config = key(&settings, "v3", serde_json::from_value)?;
+        let settings = HandedSettings::parse(config)?;
+        let v3: V3Config = settings.key("v3")?;
         Ok(Self {
             needle: v3.needle_k,
             dense: v3.dense_k,
@@ -57,22 +53,11 @@ impl Settings {
     }
 }
 
-/// Reads one key of the settings and names it when it is bad. A missing key reads as null, which no setting is.
-fn key<T>(
-    settings: &Value,
-    name: &str,
-    read: fn(Value) -> serde_json::Result<T>,
-) -> Result<T, TierError> {
-    let value = settings.get(name).cloned().unwrap_or_default();
-    read(value).map_err(|error| TierError::BadConfig {
-        reason: format!("key `{name}`: {error}"),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use memory_core::config::Config;
     use memory_core::predicates::Tier;
+    use serde_json::Value;
 
     use super::*;
 

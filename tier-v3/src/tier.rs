@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use memory_core::predicates::Tier;
 use memory_core::provenance::Trust;
 use memory_core::services::{
-    Call, Capability, Log, LogKind, LogRow, Residency, Resident, Sections, ServiceError, Services,
+    Call, Capability, Log, LogKind, LogRow, Residency, Sections, ServiceError, Services,
 };
 use memory_core::text::section::SectionId;
 use memory_core::tier::{
@@ -34,7 +34,6 @@ pub struct SectionTier {
     log: Option<Arc<dyn Log>>,
     waiting: CommitBook<Vec<ShownSection>>,
     turns: AtomicU64,
-    committed: AtomicU64,
     degraded: AtomicU64,
 }
 
@@ -86,7 +85,6 @@ impl MemoryTier for SectionTier {
             log: services.log,
             waiting: CommitBook::default(),
             turns: AtomicU64::new(0),
-            committed: AtomicU64::new(0),
             degraded: AtomicU64::new(0),
         })
     }
@@ -151,26 +149,10 @@ impl MemoryTier for SectionTier {
         token: CommitToken,
         message: String,
     ) -> Result<(), TierError> {
-        let Some(shown) = self.waiting.get(&token) else {
-            return Ok(());
-        };
-        let rows = shown.iter().map(selection).collect();
-        let resident = shown
-            .into_iter()
-            .map(|shown| Resident {
-                slug: shown.section.slug.clone(),
-                section: Some(shown.section),
-                bytes: shown.bytes,
-            })
-            .collect::<Vec<_>>();
-        let sections = resident.len() as u64;
-        self.residency.record(call, message, resident).await?;
-        // Only now: a commit that failed before this line can be repeated. Of two at once only one counts.
-        if self.waiting.take(&token).is_some() {
-            self.committed.fetch_add(sections, Ordering::Relaxed);
-        }
-        if let Some(log) = &self.log {
-            log.append(call, rows).await?;
+        let attaching = self.waiting.attach(call, &*self.residency, &token, message);
+        if let (Some(shown), Some(log)) = (attaching.await?, &self.log) {
+            let rows = shown.iter().map(ShownSection::selection);
+            log.append(call, rows.collect()).await?;
         }
         Ok(())
     }
@@ -181,14 +163,9 @@ impl MemoryTier for SectionTier {
     }
 
     async fn on_event(&self, call: &Call, event: TierEvent) -> Result<(), TierError> {
-        match event {
-            TierEvent::Compaction | TierEvent::Clean => self.residency.clear(call).await?,
-            // The host owns residency: it copies and purges the rows of a conversation itself.
-            TierEvent::Rewind { .. }
-            | TierEvent::Fork { .. }
-            | TierEvent::Delete
-            | TierEvent::ClearAll
-            | TierEvent::MemoryOff => {}
+        // The host owns residency: it copies and purges the rows of a conversation itself.
+        if event.empties_context() {
+            self.residency.clear(call).await?;
         }
         Ok(())
     }
@@ -226,7 +203,7 @@ impl MemoryTier for SectionTier {
     async fn stats(&self, _call: &Call) -> Result<TierStats, TierError> {
         Ok(TierStats {
             turns: self.turns.load(Ordering::Relaxed),
-            committed_sections: self.committed.load(Ordering::Relaxed),
+            committed_sections: self.waiting.attached(),
             degraded_turns: self.degraded.load(Ordering::Relaxed),
         })
     }
@@ -335,15 +312,5 @@ fn audit(candidates: &[Candidate], choice: &Choice) -> LogRow {
         kind: LogKind::PoolAudit,
         slug: None,
         body: json!({ "pool": pool }).to_string(),
-    }
-}
-
-/// Returns the row that says that a section was shown.
-fn selection(shown: &ShownSection) -> LogRow {
-    LogRow {
-        kind: LogKind::Selection,
-        slug: Some(shown.section.slug.clone()),
-        body: json!({ "section": shown.section, "source": shown.lane, "score": shown.score })
-            .to_string(),
     }
 }

@@ -4,9 +4,9 @@
 //! here, so keys that a newer host adds do no harm; but what is read is checked, and a complaint names the key, because
 //! `BAD_CONFIG` without a key sends a person searching.
 
+use memory_core::config::HandedSettings;
 use memory_core::tier::TierError;
 use serde::Deserialize;
-use serde_json::Value;
 
 /// Most characters (Unicode scalars) shown in a turn, whatever the budget is.
 const CHARACTER_CAP: usize = 6_000;
@@ -28,14 +28,8 @@ struct Retrieval {
 impl Settings {
     /// Reads the settings from the JSON that the host resolved.
     pub(crate) fn parse(config: &str) -> Result<Self, TierError> {
-        let bad = |reason: String| TierError::BadConfig { reason };
-        let settings: Value = serde_json::from_str(config)
-            .map_err(|error| bad(format!("the settings are not JSON: {error}")))?;
-        let retrieval = settings
-            .get("retrieval")
-            .ok_or_else(|| bad("missing key `retrieval`".to_owned()))?;
-        let retrieval = Retrieval::deserialize(retrieval)
-            .map_err(|error| bad(format!("key `retrieval`: {error}")))?;
+        let settings = HandedSettings::parse(config)?;
+        let retrieval: Retrieval = settings.key("retrieval")?;
         // The ledger of the host measures exactly. This only keeps the tier from rendering what cannot fit: a token is
         // about four characters.
         let affordable = retrieval.max_inject_tokens as usize * 4;

@@ -13,8 +13,8 @@ use memory_core::env::Clock;
 use memory_core::predicates::Tier;
 use memory_core::provenance::Trust;
 use memory_core::services::{
-    Call, Capability, Kv, KvScope, Lexical, LexicalQuery, Pages, Residency, Resident, Sections,
-    ServiceError, Services,
+    Call, Capability, Kv, KvScope, Lexical, LexicalQuery, Pages, Residency, Sections, ServiceError,
+    Services,
 };
 use memory_core::text::section::SectionId;
 use memory_core::tier::{
@@ -62,7 +62,6 @@ pub struct FreshNotes {
     /// What was rendered and waits for its commit.
     waiting: CommitBook<Pending>,
     turns: AtomicU64,
-    committed: AtomicU64,
     degraded: AtomicU64,
 }
 
@@ -72,6 +71,13 @@ struct Pending {
     shown: Vec<ShownSection>,
     /// The message, when it is worth keeping as the topic of follow-ups.
     topic: Option<String>,
+}
+
+/// Lets the book record what was shown.
+impl AsRef<[ShownSection]> for Pending {
+    fn as_ref(&self) -> &[ShownSection] {
+        &self.shown
+    }
 }
 
 /// What a turn would show, and what became of every candidate.
@@ -153,7 +159,6 @@ impl MemoryTier for FreshNotes {
             clock: services.clock,
             waiting: CommitBook::default(),
             turns: AtomicU64::new(0),
-            committed: AtomicU64::new(0),
             degraded: AtomicU64::new(0),
         })
     }
@@ -193,26 +198,13 @@ impl MemoryTier for FreshNotes {
         token: CommitToken,
         message: String,
     ) -> Result<(), TierError> {
+        // Records what the token stands for as seen, and counts it. A commit that fails here can be repeated, because the
+        // token is given up only after that.
+        let attaching = self.waiting.attach(call, &*self.residency, &token, message);
         // Unknown, or used already: nothing to do. The host may repeat a commit whose answer it never saw.
-        let Some(pending) = self.waiting.get(&token) else {
+        let Some(pending) = attaching.await? else {
             return Ok(());
         };
-        let resident: Vec<Resident> = pending
-            .shown
-            .into_iter()
-            .map(|shown| Resident {
-                slug: shown.section.slug.clone(),
-                section: Some(shown.section),
-                bytes: shown.bytes,
-            })
-            .collect();
-        let sections = resident.len() as u64;
-        self.residency.record(call, message, resident).await?;
-        // The token is given up only now, so a commit that failed above can be repeated; and whoever really removes it
-        // counts, so two commits at once count once.
-        if self.waiting.take(&token).is_some() {
-            self.committed.fetch_add(sections, Ordering::Relaxed);
-        }
         if let (Some(kv), Some(topic)) = (&self.kv, pending.topic) {
             let key = TOPIC_KEY.to_owned();
             let put = kv.put(call, KvScope::Conversation, key, Some(topic)).await;
@@ -273,7 +265,7 @@ impl MemoryTier for FreshNotes {
     async fn stats(&self, _call: &Call) -> Result<TierStats, TierError> {
         Ok(TierStats {
             turns: self.turns.load(Ordering::Relaxed),
-            committed_sections: self.committed.load(Ordering::Relaxed),
+            committed_sections: self.waiting.attached(),
             degraded_turns: self.degraded.load(Ordering::Relaxed),
         })
     }
