@@ -1,8 +1,8 @@
-//! Opening a library: the only unsafe code of this crate.
+//! What only unsafe code can do: opening a library, and asking the system whose process this is.
 
 #![expect(
     unsafe_code,
-    reason = "loading foreign code cannot be safe; everything before it has been checked"
+    reason = "loading foreign code cannot be safe; everything before it has been checked. The rest is here to be in one place"
 )]
 
 use std::ffi::c_void;
@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW, Symbol};
 use memory_core::abi::host::{AbiVersion, HEADER_SYMBOL, Header, PluginModule};
+use memory_core::causes::with_causes;
 
 use crate::error::LoadError;
 
@@ -89,16 +90,13 @@ pub(crate) fn open(plugin: &str, path: &Path) -> Result<Opened, LoadError> {
     })
 }
 
+/// Returns the user whose rights this process has.
+pub(crate) fn user() -> u32 {
+    // SAFETY: the call takes nothing, cannot fail and only returns a number.
+    unsafe { libc::geteuid() }
+}
+
 /// Returns what the loader said, without the path of our private copy, which says nothing to anybody.
 fn loader_text(error: &libloading::Error, path: &Path) -> String {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(inner) = cause {
-        let inner_text = inner.to_string();
-        if !text.contains(&inner_text) {
-            text = format!("{text}: {inner_text}");
-        }
-        cause = inner.source();
-    }
-    text.replace(&format!("{}: ", path.display()), "")
+    with_causes(error).replace(&format!("{}: ", path.display()), "")
 }

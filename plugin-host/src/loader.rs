@@ -204,7 +204,7 @@ impl Loader {
         timings.stage = start.elapsed();
 
         opening.ended = Some(Library::Refused);
-        let opened = library::open(&sidecar.id, &staged)?;
+        let opened = library::open(&sidecar.id, staged.path())?;
         timings.open = opened.open;
         timings.header = opened.header;
         timings.layout = opened.layout;
@@ -231,6 +231,8 @@ impl Loader {
             .init(sink)
             .map_err(|error| LoadError::init(&sidecar.id, error))?;
         timings.init = start.elapsed();
+        // Once for each build: one that is refused after all may be tried again and again.
+        staged.keep();
         Ok(Build::new(Parts {
             manifest,
             sha256: sidecar.sha256.clone(),

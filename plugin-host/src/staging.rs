@@ -5,101 +5,153 @@
 //!
 //! Nothing is synced to disk. A copy is only ever opened by the process that has just written it or has compared every
 //! byte of it with a library it has just checked; one that a power cut left damaged is found by that and written again.
+//!
+//! Several processes share a store, and it would grow with every build there ever was. So whoever adds a copy removes
+//! those that nobody has loaded for long. Who uses a copy holds a shared lock on it, from before it is compared and for as
+//! long as the library is loaded; what is removed is locked exclusively, so the two exclude each other.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write as _};
+mod prune;
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{
+    DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
+};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
+
+use crate::library;
+
+/// What the name of a copy ends with.
+const COPY: &str = ".so";
+
+/// What the name of a copy ends with while it is written.
+const UNFINISHED: &str = ".tmp";
+
+/// How often a copy is looked for before it is given up: another process may remove or replace it each time.
+const ATTEMPTS: usize = 8;
 
 static TEMPORARY: AtomicU64 = AtomicU64::new(0);
 
-/// Returns the path of the private copy of a library, writing it unless it is there already.
-pub(crate) fn stage(folder: &Path, sha256: &str, library: &[u8]) -> io::Result<PathBuf> {
-    make_private_folder(folder)?;
-    let path = folder.join(format!("{sha256}.so"));
-    // Compared by content, not by name alone: a copy that a disk fault or a hand has changed is replaced.
-    if fs::read(&path).is_ok_and(|staged| staged == library) {
-        return Ok(path);
+/// A private copy, which nobody removes while this is held.
+#[derive(Debug)]
+pub(crate) struct Staged {
+    path: PathBuf,
+    held: File,
+}
+
+impl Staged {
+    /// Returns where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
+
+    /// Holds the copy for the life of the process, as what was loaded from it stays loaded.
+    pub(crate) fn keep(self) {
+        std::mem::forget(self.held);
+    }
+}
+
+/// Returns the private copy of a library, writing it unless it is there already.
+pub(crate) fn stage(folder: &Path, sha256: &str, library: &[u8]) -> io::Result<Staged> {
+    stage_at(folder, sha256, library, SystemTime::now())
+}
+
+fn stage_at(folder: &Path, sha256: &str, library: &[u8], now: SystemTime) -> io::Result<Staged> {
+    make_private_folder(folder)?;
+    let path = folder.join(format!("{sha256}{COPY}"));
+    let mut written = false;
+    for _ in 0..ATTEMPTS {
+        if let Some(held) = hold(&path, library, now)? {
+            if written {
+                prune::prune(folder, now);
+            }
+            return Ok(Staged { path, held });
+        }
+        write(folder, sha256, library, &path)?;
+        written = true;
+    }
+    let reason = "its private copy is gone or changed whenever it is looked at";
+    Err(io::Error::new(io::ErrorKind::ResourceBusy, reason))
+}
+
+/// Holds the copy at a path if it is the library, and notes that it was used now.
+fn hold(path: &Path, library: &[u8], now: SystemTime) -> io::Result<Option<File>> {
+    let Ok(mut file) = File::open(path) else {
+        return Ok(None);
+    };
+    lock_shared(&file);
+    // Compared by content, not by name alone: a copy that a disk fault or a hand has changed is replaced. And before the
+    // lock was had, the file may have been removed.
+    let mut staged = Vec::with_capacity(library.len());
+    let is_it = file.read_to_end(&mut staged).is_ok() && staged == library;
+    if !is_it || !is_at(&file, path) {
+        return Ok(None);
+    }
+    // A copy whose time cannot be set looks older than it is, and is made again one day.
+    drop(file.set_modified(now));
+    Ok(Some(file))
+}
+
+/// Locks a copy against removal. On a file system without locks nothing is ever removed, so none are needed.
+fn lock_shared(file: &File) {
+    if let Err(error) = file.lock_shared() {
+        tracing::debug!(%error, "a private copy cannot be locked");
+    }
+}
+
+/// Returns whether an open file is still the one at a path.
+fn is_at(file: &File, path: &Path) -> bool {
+    let id = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
+    match (file.metadata(), fs::symlink_metadata(path)) {
+        (Ok(open), Ok(there)) => id(open) == id(there),
+        _ => false,
+    }
+}
+
+fn write(folder: &Path, sha256: &str, library: &[u8], path: &Path) -> io::Result<()> {
     let number = TEMPORARY.fetch_add(1, Ordering::Relaxed);
-    let temporary = folder.join(format!("{sha256}.{}.{number}.tmp", std::process::id()));
-    let written = write(&temporary, library).and_then(|()| fs::rename(&temporary, &path));
+    let name = format!("{sha256}.{}.{number}{UNFINISHED}", std::process::id());
+    let temporary = folder.join(name);
+    let written = write_new(&temporary, library).and_then(|_held| fs::rename(&temporary, path));
     if written.is_err() {
         // What is left of a failed write is of no use; failing to remove it changes nothing.
         drop(fs::remove_file(&temporary));
     }
-    written?;
-    Ok(path)
+    written
 }
 
-fn write(path: &Path, library: &[u8]) -> io::Result<()> {
+/// Writes a new file and returns it, held.
+fn write_new(path: &Path, library: &[u8]) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o500);
-    options.open(path)?.write_all(library)
+    let mut file = options
+        .write(true)
+        .create_new(true)
+        .mode(0o500)
+        .open(path)?;
+    lock_shared(&file);
+    file.write_all(library)?;
+    Ok(file)
 }
 
 fn make_private_folder(folder: &Path) -> io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(folder)?;
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)?;
     // It may have been there before, made by somebody with other ideas of privacy.
-    #[cfg(unix)]
-    {
-        let mode = std::os::unix::fs::PermissionsExt::mode(&fs::metadata(folder)?.permissions());
-        if mode & 0o022 != 0 {
-            let reason = "others may write to it; run `chmod go-w` on it";
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
-        }
+    let metadata = fs::metadata(folder)?;
+    let denied = |reason: &str| Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
+    if metadata.uid() != library::user() {
+        // Its owner can put another file in the place of one that was just compared.
+        return denied("it belongs to another user; remove it, or name another folder");
+    }
+    if metadata.permissions().mode() & 0o022 != 0 {
+        return denied("others may write to it; run `chmod go-w` on it");
     }
     Ok(())
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_copy_is_written_once_and_repaired_when_damaged() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let store = folder.path().join("deep/store");
-        let path = stage(&store, "00", b"library").expect("staged");
-        assert_eq!(fs::read(&path).expect("there"), b"library");
-        let before = fs::metadata(&path)
-            .and_then(|data| data.modified())
-            .expect("a time");
-        assert_eq!(stage(&store, "00", b"library").expect("reused"), path);
-        assert_eq!(
-            fs::metadata(&path)
-                .and_then(|data| data.modified())
-                .expect("a time"),
-            before
-        );
-
-        fs::remove_file(&path).expect("removed");
-        fs::write(&path, b"damaged").expect("written");
-        stage(&store, "00", b"library").expect("repaired");
-        assert_eq!(fs::read(&path).expect("there"), b"library");
-        assert_eq!(
-            fs::read_dir(&store).expect("listed").count(),
-            1,
-            "no temporary file is left"
-        );
-    }
-
-    #[cfg(unix)]
-    #[test]
-    fn a_folder_that_others_may_write_to_is_refused() {
-        use std::os::unix::fs::PermissionsExt as _;
-
-        let folder = tempfile::tempdir().expect("a folder");
-        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).expect("set");
-        let error = stage(folder.path(), "00", b"library").expect_err("refused");
-        assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
-        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("set");
-        stage(folder.path(), "00", b"library").expect("staged");
-    }
-}
+mod tests;
