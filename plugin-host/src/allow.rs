@@ -6,12 +6,16 @@
 
 use std::path::Path;
 
-use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, Table, value};
+use toml_edit::{DocumentMut, Item, Table};
 
 use crate::error::LoadError;
 use crate::files::{self, FileFault};
 use crate::sidecar::is_sha256;
 use crate::signature::PublicKey;
+
+pub use self::file::AllowFile;
+
+mod file;
 
 /// Bytes an allow file may have: some ten thousand entries.
 const FILE_LIMIT: u64 = 1 << 20;
@@ -58,64 +62,15 @@ pub struct AllowList {
 impl AllowList {
     /// Reads a list; a missing file is an empty one.
     pub fn read(path: &Path) -> Result<Self, LoadError> {
-        let file = path.display().to_string();
-        let wrong = |reason: String| LoadError::AllowList {
-            file: file.clone(),
-            reason,
-        };
-        let bytes = match files::read(path, FILE_LIMIT) {
-            Ok(bytes) => bytes,
-            Err(FileFault::Io(error)) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Ok(Self::default());
-            }
-            Err(fault) => {
-                return Err(match fault.reason(FILE_LIMIT) {
-                    Ok(reason) => wrong(reason),
-                    Err(source) => LoadError::ReadAllowList { file, source },
-                });
-            }
-        };
-        let text = String::from_utf8(bytes).map_err(|_| wrong("not UTF-8".to_owned()))?;
-        Self::parse(&file, &text)
+        match read_text(path)? {
+            None => Ok(Self::default()),
+            Some(text) => Self::parse(&path.display().to_string(), &text),
+        }
     }
 
     /// Parses the text of a list; `file` is its name for messages.
     pub fn parse(file: &str, text: &str) -> Result<Self, LoadError> {
-        let wrong = |reason: String| LoadError::AllowList {
-            file: file.to_owned(),
-            reason,
-        };
-        let document: DocumentMut = text.parse().map_err(|error: toml_edit::TomlError| {
-            wrong(format!(
-                "not TOML: {}",
-                error.message().lines().next().unwrap_or_default()
-            ))
-        })?;
-        if let Some((key, _)) = document
-            .iter()
-            .find(|(key, _)| !matches!(*key, "allow" | "key"))
-        {
-            return Err(wrong(format!("unknown key `{key}`")));
-        }
-        let tables = |name: &str| match document.get(name) {
-            None => Ok(Vec::new()),
-            Some(item) => match item.as_array_of_tables() {
-                Some(tables) => Ok(tables.iter().enumerate().collect()),
-                None => Err(wrong(format!("`{name}` must be tables `[[{name}]]`"))),
-            },
-        };
-        let mut list = Self::default();
-        for (index, table) in tables("allow")? {
-            let entry = AllowEntry::parse(table);
-            list.entries
-                .push(entry.map_err(|reason| wrong(format!("entry {}: {reason}", index + 1)))?);
-        }
-        for (index, table) in tables("key")? {
-            let key = TrustedKey::parse(table);
-            list.keys
-                .push(key.map_err(|reason| wrong(format!("key {}: {reason}", index + 1)))?);
-        }
-        Ok(list)
+        Ok(parse(file, text)?.1)
     }
 
     /// Returns whether a library is trusted under an identifier.
@@ -125,21 +80,25 @@ impl AllowList {
             .any(|entry| entry.id == id && entry.sha256 == sha256)
     }
 
-    /// Adds a library, once.
-    pub fn trust(&mut self, entry: AllowEntry) {
-        if !self.allows(&entry.id, &entry.sha256) {
+    /// Adds a library, once, and returns whether it was not there before.
+    pub fn trust(&mut self, entry: AllowEntry) -> bool {
+        let added = !self.allows(&entry.id, &entry.sha256);
+        if added {
             self.entries.push(entry);
         }
+        added
     }
 
-    /// Adds a key, once.
-    pub fn trust_key(&mut self, key: TrustedKey) {
+    /// Adds a key, once, and returns whether it was not there before.
+    pub fn trust_key(&mut self, key: TrustedKey) -> bool {
         let same = |known: &TrustedKey| {
             known.id == key.id && known.ed25519 == key.ed25519 && known.plugins == key.plugins
         };
-        if !self.keys.iter().any(same) {
+        let added = !self.keys.iter().any(same);
+        if added {
             self.keys.push(key);
         }
+        added
     }
 
     /// Adds every entry and key of another list.
@@ -162,34 +121,78 @@ impl AllowList {
         &self.keys
     }
 
-    /// Returns the list as the text of its file.
+    /// Returns the list as the text of a new file. To add to a file that people keep, there is [`AllowFile`].
     pub fn render(&self) -> String {
-        let mut tables = ArrayOfTables::new();
+        let mut file = AllowFile::default();
         for entry in &self.entries {
-            let mut table = Table::new();
-            table["id"] = value(entry.id.as_str());
-            table["sha256"] = value(entry.sha256.as_str());
-            table["note"] = value(entry.note.as_str());
-            tables.push(table);
+            file.trust(entry.clone());
         }
-        let mut document = DocumentMut::new();
-        document["allow"] = Item::ArrayOfTables(tables);
-        let mut tables = ArrayOfTables::new();
         for key in &self.keys {
-            let mut table = Table::new();
-            table["id"] = value(key.id.as_str());
-            table["ed25519"] = value(key.ed25519.to_string());
-            table["note"] = value(key.note.as_str());
-            if let Some(plugins) = &key.plugins {
-                table["plugins"] = value(plugins.iter().collect::<Array>());
-            }
-            tables.push(table);
+            file.trust_key(key.clone());
         }
-        if !tables.is_empty() {
-            document["key"] = Item::ArrayOfTables(tables);
-        }
-        document.to_string()
+        file.text()
     }
+}
+
+/// Returns the text of an allow file; `None` when there is none.
+fn read_text(path: &Path) -> Result<Option<String>, LoadError> {
+    let file = path.display().to_string();
+    let bytes = match files::read(path, FILE_LIMIT) {
+        Ok(bytes) => bytes,
+        Err(FileFault::Io(error)) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Ok(None);
+        }
+        Err(fault) => {
+            return Err(match fault.reason(FILE_LIMIT) {
+                Ok(reason) => LoadError::AllowList { file, reason },
+                Err(source) => LoadError::ReadAllowList { file, source },
+            });
+        }
+    };
+    let text = String::from_utf8(bytes).map_err(|_| LoadError::AllowList {
+        file,
+        reason: "not UTF-8".to_owned(),
+    })?;
+    Ok(Some(text))
+}
+
+/// Returns an allow file's text as a document, and what it trusts.
+fn parse(file: &str, text: &str) -> Result<(DocumentMut, AllowList), LoadError> {
+    let wrong = |reason: String| LoadError::AllowList {
+        file: file.to_owned(),
+        reason,
+    };
+    let document: DocumentMut = text.parse().map_err(|error: toml_edit::TomlError| {
+        wrong(format!(
+            "not TOML: {}",
+            error.message().lines().next().unwrap_or_default()
+        ))
+    })?;
+    if let Some((key, _)) = document
+        .iter()
+        .find(|(key, _)| !matches!(*key, "allow" | "key"))
+    {
+        return Err(wrong(format!("unknown key `{key}`")));
+    }
+    let tables = |name: &str| match document.get(name) {
+        None => Ok(Vec::new()),
+        Some(item) => match item.as_array_of_tables() {
+            Some(tables) => Ok(tables.iter().enumerate().collect()),
+            None => Err(wrong(format!("`{name}` must be tables `[[{name}]]`"))),
+        },
+    };
+    let mut list = AllowList::default();
+    for (index, table) in tables("allow")? {
+        let entry = AllowEntry::parse(table);
+        list.entries
+            .push(entry.map_err(|reason| wrong(format!("entry {}: {reason}", index + 1)))?);
+    }
+    for (index, table) in tables("key")? {
+        let key = TrustedKey::parse(table);
+        list.keys
+            .push(key.map_err(|reason| wrong(format!("key {}: {reason}", index + 1)))?);
+    }
+    Ok((document, list))
 }
 
 fn text_of(table: &Table, key: &str) -> Result<String, String> {
@@ -245,23 +248,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_survives_its_file() {
+    fn a_hash_is_trusted_once_and_for_its_own_plugin_only() {
         let mut list = AllowList::default();
-        assert_eq!(AllowList::parse("a", &list.render()), Ok(list.clone()));
-        for (id, digit) in [("tier-v1", "0a"), ("tier-v2", "1b"), ("tier-v1", "0a")] {
-            list.trust(AllowEntry {
+        for (id, digit, added) in [
+            ("tier-v1", "0a", true),
+            ("tier-v2", "1b", true),
+            ("tier-v1", "0a", false),
+        ] {
+            let entry = AllowEntry {
                 id: id.to_owned(),
                 sha256: digit.repeat(32),
-                note: "built here \"today\"".to_owned(),
-            });
+                note: String::new(),
+            };
+            assert_eq!(list.trust(entry), added);
         }
         assert_eq!(list.entries().len(), 2);
-        assert_eq!(AllowList::parse("a", &list.render()), Ok(list.clone()));
         assert!(list.allows("tier-v1", &"0a".repeat(32)));
-        assert!(
-            !list.allows("tier-v2", &"0a".repeat(32)),
-            "a hash is trusted for its own plugin only"
-        );
+        assert!(!list.allows("tier-v2", &"0a".repeat(32)));
     }
 
     #[test]
@@ -279,7 +282,7 @@ mod tests {
     const KEY: &str = "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a";
 
     #[test]
-    fn keys_survive_their_file_and_have_a_scope() {
+    fn a_key_is_listed_once_for_each_scope() {
         let mut list = AllowList::default();
         for plugins in [None, Some(vec!["tier-v1".to_owned()]), None] {
             list.trust_key(TrustedKey {
@@ -289,9 +292,8 @@ mod tests {
                 plugins,
             });
         }
-        assert_eq!(AllowList::parse("a", &list.render()), Ok(list.clone()));
         let [everything, scoped] = list.keys() else {
-            panic!("a key is listed once for each scope: {:?}", list.keys());
+            panic!("{:?}", list.keys());
         };
         assert!(everything.may_sign("tier-v2"));
         assert!(scoped.may_sign("tier-v1") && !scoped.may_sign("tier-v2"));

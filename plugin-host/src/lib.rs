@@ -42,7 +42,7 @@ mod text;
 mod threads;
 mod trust;
 
-pub use self::allow::{AllowEntry, AllowList, TrustedKey};
+pub use self::allow::{AllowEntry, AllowFile, AllowList, TrustedKey};
 pub use self::build::Build;
 pub use self::call::{TurnControl, new_call};
 pub use self::drain::Drained;

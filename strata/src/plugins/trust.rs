@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use memory_substrate::blocking;
 use plugin_host::{
-    AllowEntry, AllowList, HostOptions, LoadError, PluginHost, PublicKey, SIDECAR_SUFFIX,
+    AllowEntry, AllowFile, HostOptions, LoadError, PluginHost, PublicKey, SIDECAR_SUFFIX,
     TrustedKey, Verified,
 };
 use tokio::runtime::Handle;
@@ -39,13 +39,13 @@ impl Plugins {
             };
             let added = report.state != PluginState::Trusted;
             if added {
-                let mut list = AllowList::read(&allow_file).map_err(PluginError::from)?;
+                let mut list = AllowFile::read(&allow_file).map_err(PluginError::from)?;
                 list.trust(AllowEntry {
                     id: report.id.clone(),
                     sha256: sha256.clone(),
                     note: note(&options),
                 });
-                write(&options, &allow_file, list.render().as_bytes())?;
+                write(&options, &allow_file, list.text().as_bytes())?;
             }
             Ok(Trusted {
                 id: report.id,
@@ -70,17 +70,15 @@ impl Plugins {
         blocking::run(move || {
             let ed25519 = PublicKey::parse(&key)
                 .map_err(|reason| PluginError::NotAPublicKey { key, reason })?;
-            let mut list = AllowList::read(&allow_file).map_err(PluginError::from)?;
-            let before = list.keys().len();
-            list.trust_key(TrustedKey {
+            let mut list = AllowFile::read(&allow_file).map_err(PluginError::from)?;
+            let added = list.trust_key(TrustedKey {
                 id: id.clone(),
                 ed25519,
                 note: note(&options),
                 plugins: plugins.clone(),
             });
-            let added = list.keys().len() > before;
             if added {
-                write(&options, &allow_file, list.render().as_bytes())?;
+                write(&options, &allow_file, list.text().as_bytes())?;
             }
             Ok(KeyTrusted {
                 id,
