@@ -15,7 +15,6 @@ mod report;
 mod rig;
 mod rule;
 mod rules;
-mod world;
 
 pub use self::report::{Report, Status, Verdict};
 pub use self::rig::{Options, Target};
@@ -24,16 +23,26 @@ pub use self::rule::{RULES, Rule};
 use self::rig::Rig;
 use self::rule::check;
 
-/// Runs every rule against a library, in the order of [`RULES`].
+/// Runs every rule against a library, or the one that the options name, in the order of [`RULES`].
 pub async fn run(target: &Target, options: &Options) -> Report {
     let mut report = Report::new(target);
-    for rule in RULES {
-        // Without the first rule there is no library to ask.
-        let status = match report.failed().first() {
-            Some(first) if *first == RULES[0].name => Status::NotRun {
-                because: format!("`{first}` is broken, so there is nothing to ask"),
-            },
-            _ => check(rule, target, options).await,
+    let mut ended_by = None;
+    let wanted = |rule: &&Rule| options.rule.as_deref().is_none_or(|name| name == rule.name);
+    for rule in RULES.iter().filter(wanted) {
+        if let Some(first) = ended_by {
+            let because = format!("`{first}` is broken, so there is nothing to ask");
+            report.add(rule, Status::NotRun { because });
+            continue;
+        }
+        let status = match check(rule, target, options).await {
+            Ok(note) => Status::Passed { note },
+            Err(failure) => {
+                ended_by = failure.ends.then_some(rule.name);
+                Status::Failed {
+                    seen: failure.seen,
+                    advice: failure.advice,
+                }
+            }
         };
         report.add(rule, status);
     }
@@ -45,7 +54,7 @@ pub fn silence_planned_panics() {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
         let text = info.payload_as_str().unwrap_or_default();
-        if text != world::PLANNED_PANIC {
+        if text != crate::world::PLANNED_PANIC {
             usual(info);
         }
     }));

@@ -8,3 +8,4 @@ pub mod corpus;
 pub mod eval;
 pub mod host;
 pub mod measure;
+pub mod world;

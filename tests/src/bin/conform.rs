@@ -1,4 +1,4 @@
-//! Checks a built tier against the contract: `conform LIBRARY [--config JSON] [--patience MS] [--json]`.
+//! Checks a built tier against the contract: `conform LIBRARY [--rule NAME] [--config JSON] [--patience MS] [--json]`.
 
 use std::io::{self, Write as _};
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use tests::conform::{self, Options, Target};
+use tests::conform::{self, Options, RULES, Target};
 
 /// What the program was asked for.
 #[derive(Debug, Default)]
@@ -28,6 +28,13 @@ fn parse(words: impl Iterator<Item = String>) -> Result<Arguments> {
         match word.as_str() {
             "--json" => arguments.json = true,
             "--config" => arguments.options.config = Some(value()?),
+            "--rule" => {
+                let name = value()?;
+                if RULES.iter().all(|rule| rule.name != name) {
+                    bail!("there is no rule `{name}`; `docs/conformance.md` lists them");
+                }
+                arguments.options.rule = Some(name);
+            }
             "--patience" => {
                 let millis = value()?
                     .parse()

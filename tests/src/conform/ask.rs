@@ -8,7 +8,7 @@ use memory_core::tier::TurnRequest;
 use plugin_host::{TurnControl, new_call};
 use std::sync::Arc;
 
-use super::world::Story;
+use crate::world::Story;
 
 /// A question.
 #[derive(Clone, Debug)]

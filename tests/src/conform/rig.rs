@@ -8,19 +8,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use memory_core::causes::with_causes;
 use memory_core::config::Config;
 use memory_core::services::{Call, Services};
 use memory_core::tier::{CommitToken, Explanation, TierEvent, TierHealth, TierStats, TurnPlan};
 use plugin_host::{
-    AllowEntry, AllowList, Drained, HostOptions, Limits, LoadError, PinnedTurn, PluginHost,
-    Registry, Sidecar, Slot, SlotError, Wanted,
+    AllowEntry, AllowList, Drained, HostOptions, IncidentKind, Limits, LoadError, PinnedTurn,
+    PluginHost, Registry, Sidecar, Slot, SlotError, Wanted,
 };
 use tempfile::TempDir;
 use tokio::runtime::Handle;
 
 use super::ask::Ask;
 use super::rule::Failure;
-use super::world::{Story, World};
+use crate::world::{Story, World};
 
 /// How long a rule may take, in units of patience.
 const PATIENCES_PER_RULE: u32 = 30;
@@ -32,6 +33,8 @@ pub struct Options {
     pub patience: Duration,
     /// The settings that instances are made with; `None` for those of a host where nothing was set.
     pub config: Option<String>,
+    /// The only rule to check; `None` for all of them.
+    pub rule: Option<String>,
 }
 
 impl Default for Options {
@@ -39,14 +42,23 @@ impl Default for Options {
         Self {
             patience: Duration::from_secs(10),
             config: None,
+            rule: None,
         }
     }
+}
+
+/// The files of a delivered plugin.
+#[derive(Clone, Debug)]
+pub(crate) struct Files {
+    pub(crate) library: PathBuf,
+    pub(crate) manifest: PathBuf,
 }
 
 /// A library to be checked, with its sidecar beside it.
 #[derive(Debug)]
 pub struct Target {
     folder: PathBuf,
+    files: Files,
     sidecar: Sidecar,
     /// Holds the private copies and the list that trusts this one library, for this run only.
     scratch: TempDir,
@@ -88,6 +100,10 @@ impl Target {
             .context("cannot write the list of trusted libraries")?;
         Ok(Self {
             folder,
+            files: Files {
+                library: candidate.library,
+                manifest: candidate.manifest,
+            },
             sidecar: candidate.sidecar,
             scratch,
         })
@@ -103,6 +119,7 @@ impl Target {
 #[derive(Debug)]
 pub(crate) struct Rig {
     rule: &'static str,
+    files: Files,
     sidecar: Sidecar,
     host: Arc<PluginHost>,
     config: String,
@@ -124,7 +141,7 @@ impl Rig {
             grace: patience / 8,
             retry: Duration::ZERO,
             // A rule counts panics itself.
-            panics: usize::MAX,
+            panic_window: Duration::ZERO,
             ..Limits::default()
         };
         let host = HostOptions {
@@ -139,6 +156,7 @@ impl Rig {
         let usual = || Config::default().tier_config_json(tier).to_string();
         Ok(Self {
             rule,
+            files: target.files.clone(),
             sidecar: target.sidecar.clone(),
             host,
             config: options.config.clone().unwrap_or_else(usual),
@@ -148,6 +166,21 @@ impl Rig {
 
     pub(crate) const fn sidecar(&self) -> &Sidecar {
         &self.sidecar
+    }
+
+    /// Returns what was delivered.
+    pub(crate) const fn files(&self) -> &Files {
+        &self.files
+    }
+
+    /// Returns what panicked in this rule: the method and the message, each once.
+    pub(crate) fn panics(&self) -> Vec<(&'static str, String)> {
+        let builds = self.host.incidents().into_iter();
+        let incidents = builds.flat_map(|build| build.incidents);
+        let panics = incidents.filter(|incident| incident.kind == IncidentKind::Panic);
+        panics
+            .map(|incident| (incident.method, incident.message))
+            .collect()
     }
 
     pub(crate) const fn host(&self) -> &Arc<PluginHost> {
@@ -185,10 +218,20 @@ impl Rig {
         let made = self.instance_with(&world.services(), &self.config).await;
         made.map_err(|error| {
             Failure::new(
-                describe(&*error),
+                with_causes(&*error),
                 "make `create` and `health` succeed where every service works",
             )
         })
+    }
+
+    /// Returns the wish for the tier with given settings.
+    pub(crate) fn wanted(&self, config: &str) -> Wanted {
+        Wanted {
+            tier: self.sidecar.tier,
+            plugin: self.sidecar.id.clone(),
+            config: config.to_owned(),
+            digest: config.to_owned(),
+        }
     }
 
     /// Makes an instance of given services and settings.
@@ -198,13 +241,7 @@ impl Rig {
         config: &str,
     ) -> Result<Instance, Arc<LoadError>> {
         let slot = self.host.slot(self.rule);
-        let wanted = Wanted {
-            tier: self.sidecar.tier,
-            plugin: self.sidecar.id.clone(),
-            config: config.to_owned(),
-            digest: config.to_owned(),
-        };
-        slot.ensure(&wanted, services).await;
+        slot.ensure(&self.wanted(config), services).await;
         match slot.pin() {
             Ok(turn) => Ok(Instance {
                 slot,
@@ -229,18 +266,6 @@ impl Rig {
         };
         tokio::time::timeout(self.patience, waiting).await.is_ok()
     }
-}
-
-/// Returns an error with its causes.
-pub(crate) fn describe(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
 }
 
 /// One instance of the tier.
@@ -270,7 +295,7 @@ impl Instance {
         let plan = self.begin(ask).await;
         plan.map_err(|error| {
             Failure::new(
-                describe(&error),
+                with_causes(&error),
                 "make `begin_turn` succeed where every service works",
             )
         })
@@ -299,7 +324,7 @@ impl Instance {
             let committed = self.commit(ask, token, message).await;
             committed.map_err(|error| {
                 Failure::new(
-                    describe(&error),
+                    with_causes(&error),
                     "make `commit` succeed where every service works",
                 )
             })?;
@@ -333,7 +358,7 @@ impl Instance {
         let stats = self.turn.stats(&self.call(ask)).await;
         stats.map_err(|error| {
             Failure::new(
-                describe(&error),
+                with_causes(&error),
                 "counters need no service; make `stats` succeed",
             )
         })

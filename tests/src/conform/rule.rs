@@ -3,7 +3,6 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use super::report::Status;
 use super::rig::{Options, Target};
 use super::{Rig, rules};
 
@@ -20,6 +19,8 @@ pub(crate) struct Failure {
     pub(crate) seen: String,
     /// What an author does about it.
     pub(crate) advice: String,
+    /// Whether no other rule can be checked then.
+    pub(crate) ends: bool,
 }
 
 impl Failure {
@@ -27,7 +28,14 @@ impl Failure {
         Self {
             seen: seen.into(),
             advice: advice.into(),
+            ends: false,
         }
+    }
+
+    /// Returns the same failure of a rule without which there is nothing to ask.
+    #[must_use]
+    pub(crate) fn ending(self) -> Self {
+        Self { ends: true, ..self }
     }
 }
 
@@ -62,7 +70,7 @@ impl std::fmt::Debug for Rule {
 
 macro_rules! rules {
     ($($module:ident { $($check:ident, $name:literal, $means:literal, $why:literal;)+ })+) => {
-        /// Every rule. The first decides whether the library can be used at all; the last ones may block threads.
+        /// Every rule. The first ones decide whether the library can be used at all; the last ones may block threads.
         pub const RULES: &[Rule] = &[$($(
             Rule {
                 name: $name,
@@ -79,6 +87,18 @@ rules! {
         manifest_agrees, "manifest-agrees",
             "Sidecar and library say the same of id, tier, border version and capabilities, and ask for nothing the tier's row does not allow.",
             "A host decides by the sidecar before any code of the library runs.";
+    }
+    trust {
+        trust_gates, "trust-gates",
+            "As it was delivered it is trusted by its hash or a signature that fits; changed, cut short, unlisted or badly signed no host opens it.",
+            "A loaded library has every right of its host, so nothing of it may run before somebody has vouched for these very bytes.";
+    }
+    panics {
+        never_panics, "never-panics",
+            "No `create`, no method, no poll and no drop of a call or an instance panics.",
+            "A host contains a panic, but the turn is lost, and a build with three of them is taken out of service.";
+    }
+    loading {
         bad_config, "bad-config",
             "Settings that make no sense are refused with `BAD_CONFIG` and the name of the key; keys that are unknown are no fault.",
             "A person must find the one setting that is wrong, and a newer host may send more.";
@@ -200,25 +220,14 @@ rules! {
 }
 
 /// Checks one rule. Whatever happens, there is an answer.
-pub(super) async fn check(rule: &Rule, target: &Target, options: &Options) -> Status {
-    let rig = match Rig::new(rule.name, target, options) {
-        Ok(rig) => rig,
-        Err(failure) => return failed(failure),
-    };
+pub(super) async fn check(rule: &Rule, target: &Target, options: &Options) -> Outcome {
+    let rig = Rig::new(rule.name, target, options)?;
     let limit = rig.rule_limit();
-    match tokio::time::timeout(limit, (rule.check)(&rig)).await {
-        Ok(Ok(note)) => Status::Passed { note },
-        Ok(Err(failure)) => failed(failure),
-        Err(_) => failed(Failure::new(
+    let checking = tokio::time::timeout(limit, (rule.check)(&rig));
+    checking.await.unwrap_or_else(|_| {
+        Err(Failure::new(
             format!("the rule was not through after {} s", limit.as_secs()),
             "find the method that does not come back, or give a slow machine more `--patience`",
-        )),
-    }
-}
-
-fn failed(failure: Failure) -> Status {
-    Status::Failed {
-        seen: failure.seen,
-        advice: failure.advice,
-    }
+        ))
+    })
 }

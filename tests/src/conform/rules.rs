@@ -7,14 +7,16 @@ use memory_core::text::section::SectionId;
 use memory_core::tier::{Block, TurnPlan};
 
 use super::rig::Rig;
-use super::world::{Mark, Story, marks};
+use crate::world::{Mark, Story, marks};
 
 pub(crate) mod commits;
 pub(crate) mod events;
 pub(crate) mod faults;
 pub(crate) mod limits;
 pub(crate) mod loading;
+pub(crate) mod panics;
 pub(crate) mod scope;
+pub(crate) mod trust;
 pub(crate) mod turns;
 
 /// Returns the sections a plan shows.

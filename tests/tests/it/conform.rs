@@ -9,6 +9,7 @@ use std::sync::Once;
 use std::time::Duration;
 
 use memory_core::predicates::registry::BUILT;
+use plugin_host::{SigningKey, signature_path};
 use tempfile::TempDir;
 use tests::conform::{self, Options, RULES, Report, Status, Target};
 use tests::host::plugin_folder;
@@ -19,11 +20,15 @@ enum Fault {
     Told,
     /// By a manifest that speaks of another library than the one beside it.
     Sidecar,
+    /// By a signature that was made for another manifest.
+    Signature,
 }
 
 /// How each rule is broken, and which other rules the same fault may break with it.
 const FAULTS: &[(&str, Fault, &[&str])] = &[
     ("manifest-agrees", Fault::Sidecar, &[]),
+    ("trust-gates", Fault::Signature, &[]),
+    ("never-panics", Fault::Told, &[]),
     ("bad-config", Fault::Told, &[]),
     ("capabilities", Fault::Told, &[]),
     ("health", Fault::Told, &[]),
@@ -93,7 +98,7 @@ async fn report(library: &Path, options: &Options) -> Report {
 fn patience() -> Options {
     Options {
         patience: Duration::from_secs(5),
-        config: None,
+        ..Options::default()
     }
 }
 
@@ -170,15 +175,49 @@ async fn broken(rule: &'static str, fault: &'static Fault) -> Report {
             report(&built(&tests_folder(), "bad-tier").1, &options).await
         }
         Fault::Sidecar => with_another_sidecar().await,
+        Fault::Signature => with_a_stale_signature().await,
     }
 }
 
-/// Checks the bad tier beside a manifest that leaves one of its capabilities out.
-async fn with_another_sidecar() -> Report {
+/// Copies the bad tier's library, and returns the folder, the copy, and the manifest that is not copied.
+fn copied() -> (TempDir, PathBuf, PathBuf) {
     let folder = TempDir::new().expect("a folder");
     let (manifest, library) = built(&tests_folder(), "bad-tier");
     let copy = folder.path().join("libbad_tier.so");
     std::fs::copy(&library, &copy).expect("copied");
+    (folder, copy, manifest)
+}
+
+/// Checks the bad tier beside a signature that a build before it had.
+async fn with_a_stale_signature() -> Report {
+    let (folder, copy, manifest) = copied();
+    let own = folder.path().join("bad-tier.plugin.toml");
+    std::fs::copy(&manifest, &own).expect("copied");
+    let key = SigningKey::generate().expect("random numbers");
+    std::fs::write(signature_path(&own), key.sign(b"the build before")).expect("written");
+    let options = Options {
+        config: Some("{}".to_owned()),
+        ..patience()
+    };
+    let stale = report(&copy, &options).await;
+
+    let text = std::fs::read(&own).expect("read");
+    std::fs::write(signature_path(&own), key.sign(&text)).expect("written");
+    let options = Options {
+        rule: Some("trust-gates".to_owned()),
+        ..options
+    };
+    let signed = report(&copy, &options).await;
+    assert!(
+        signed.conforms(),
+        "a signature that fits is no fault: {signed}"
+    );
+    stale
+}
+
+/// Checks the bad tier beside a manifest that leaves one of its capabilities out.
+async fn with_another_sidecar() -> Report {
+    let (folder, copy, manifest) = copied();
     let text = std::fs::read_to_string(&manifest).expect("read");
     let edited = text.replace(r#"uses = ["log", "kv"]"#, r#"uses = ["log"]"#);
     assert_ne!(text, edited, "the manifest names what it uses");
@@ -191,6 +230,63 @@ async fn with_another_sidecar() -> Report {
     let not_run = |verdict: &conform::Verdict| matches!(verdict.status, Status::NotRun { .. });
     assert!(report.verdicts[1..].iter().all(not_run), "{report}");
     report
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_panic_is_named_by_its_own_rule_wherever_it_is() {
+    let (_, library) = built(&tests_folder(), "bad-tier");
+    for (place, method) in [
+        ("create", "create"),
+        ("begin_turn", "begin_turn"),
+        ("poll", "begin_turn"),
+        ("cancel", "begin_turn"),
+        ("commit", "commit"),
+        ("discard", "discard"),
+        ("on_event", "on_event"),
+        ("explain", "explain"),
+        ("stats", "stats"),
+        ("health", "health"),
+        ("drop", "shutdown"),
+    ] {
+        let options = Options {
+            config: Some(format!(r#"{{"break":"never-panics","in":"{place}"}}"#)),
+            rule: Some("never-panics".to_owned()),
+            ..patience()
+        };
+        let report = report(&library, &options).await;
+        let [verdict] = report.verdicts.as_slice() else {
+            panic!("one rule was asked for: {report}");
+        };
+        let Status::Failed { seen, .. } = &verdict.status else {
+            panic!("nobody notices a panic in {place}: {report}");
+        };
+        assert!(
+            seen.starts_with(&format!("`{method}` panicked at "))
+                && seen.ends_with(&format!("told to panic in {place}")),
+            "{place}: {seen}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_an_instance_only_the_panic_is_named() {
+    let (_, library) = built(&tests_folder(), "bad-tier");
+    let options = Options {
+        config: Some(r#"{"break":"never-panics","in":"create"}"#.to_owned()),
+        ..patience()
+    };
+    let report = report(&library, &options).await;
+    assert_eq!(report.failed(), ["never-panics"], "{report}");
+    let rest = report
+        .verdicts
+        .iter()
+        .skip_while(|verdict| verdict.rule != "never-panics");
+    for verdict in rest.skip(1) {
+        let Status::NotRun { because } = &verdict.status else {
+            panic!("there is no instance to ask: {report}");
+        };
+        assert!(because.contains("`never-panics`"), "{because}");
+    }
 }
 
 #[test]

@@ -12,6 +12,7 @@ use memory_core::predicates::Tier;
 use memory_core::services::{CallScope, Capability, Services};
 use memory_core::tier::{CommitToken, TierEvent, TurnRequest};
 use plugin_host::{LoadError, Outcome, PinnedTurn, Slot, SlotError, Wanted, new_call};
+use tests::world::Fault;
 
 use self::fixture::{Folder, wanted};
 
@@ -28,15 +29,11 @@ mod trust;
 
 const LONG: Duration = Duration::from_mins(1);
 
+/// Makes the probe ask every service; the words are in the world's story.
+const ECHO: &str = "echo the roastery in Leith";
+
 async fn say(turn: &PinnedTurn, message: &str, limit: Duration) -> Result<String, SlotError> {
-    let (call, _control) = new_call(
-        CallScope {
-            conversation: "c1".to_owned(),
-            turn: 1,
-            ..CallScope::default()
-        },
-        limit,
-    );
+    let (call, _control) = new_call(services::scope(), limit);
     let request = TurnRequest {
         user_message: message.to_owned(),
         ..TurnRequest::default()
@@ -278,7 +275,11 @@ async fn a_plugin_of_a_newer_minor_version_serves() {
 async fn every_service_answers_across_the_border() {
     let folder = Folder::with_probe();
     let slot = folder.host().slot("ada");
-    let change = slot.ensure(&wanted("probe", "one"), &services::all()).await;
+    let world = services::world();
+    services::plant(&world);
+    let change = slot
+        .ensure(&wanted("probe", "one"), &world.services())
+        .await;
     assert!(
         change
             .timings
@@ -290,7 +291,9 @@ async fn every_service_answers_across_the_border() {
         (turn.tier(), turn.plugin(), turn.generation()),
         (Tier::V3, "probe", 1)
     );
-    let text = say(&turn, "echo", LONG).await.expect("it answers");
+    // A slow service needs the runtime of the host, which the thread that polls the plugin does not have.
+    world.set_fault(Fault::Slow(Duration::from_millis(1)));
+    let text = say(&turn, ECHO, LONG).await.expect("it answers");
 
     let offered: Vec<_> = Capability::ALL
         .into_iter()
@@ -300,8 +303,23 @@ async fn every_service_answers_across_the_border() {
         text.contains(&format!("offered: {offered:?}")),
         "the tier's row has no `pkb`:\n{text}"
     );
-    for line in services::EXPECTED {
-        assert!(text.contains(line), "`{line}` is missing in:\n{text}");
+    let asked = world.take_journal();
+    assert!(!asked.is_empty());
+    for asked in asked {
+        assert_eq!(
+            asked.scope,
+            services::scope(),
+            "the host's own scope comes back"
+        );
+    }
+    let (call, _control) = new_call(services::scope(), LONG);
+    for line in services::expected(&world, &call, ECHO).await {
+        let (name, answer) = line.split_once(": ").expect("a name and an answer");
+        assert!(
+            !matches!(answer, "" | "[]" | "None" | "0"),
+            "{name} says nothing"
+        );
+        assert!(text.contains(&line), "`{line}` is missing in:\n{text}");
     }
 
     let (call, _control) = new_call(CallScope::default(), LONG);
@@ -341,7 +359,7 @@ async fn a_failing_service_is_an_error_for_the_tier_and_no_more() {
         "{text}"
     );
     assert!(
-        text.contains("dense.space: error: unavailable: no model"),
+        text.contains("dense.space: error: unavailable: `dense.space` was told to be away"),
         "{text}"
     );
     assert!(

@@ -1,41 +1,44 @@
 //! What this tier is told to do wrong.
 
+use memory_core::config::HandedSettings;
 use memory_core::tier::TierError;
-use serde_json::Value;
 
 /// The configuration.
 #[derive(Debug)]
 pub(crate) struct Config {
     /// The rule to break; empty for none.
     pub(crate) rule: String,
+    /// Where to panic, when that is the rule to break.
+    pub(crate) place: String,
     /// Most notes shown in a turn.
     pub(crate) notes: usize,
 }
 
 impl Config {
+    /// Panics if this is the place where it is to.
+    pub(crate) fn panic_in(&self, place: &str) {
+        assert!(
+            self.rule != "never-panics" || self.place != place,
+            "told to panic in {place}"
+        );
+    }
+
     /// Reads the configuration.
     pub(crate) fn parse(text: &str) -> Result<Self, TierError> {
-        let bad = |reason: &str| TierError::BadConfig {
-            reason: reason.to_owned(),
-        };
-        let value: Value = serde_json::from_str(text).map_err(|_| bad("not JSON"))?;
-        let rule = match value.get("break") {
-            None => String::new(),
-            Some(Value::String(rule)) => rule.clone(),
-            Some(_) => return Err(bad("key `break` must be a text")),
-        };
-        let notes = match value.get("notes") {
-            None => 3,
-            Some(notes) => match notes.as_u64().and_then(|notes| usize::try_from(notes).ok()) {
-                Some(notes) => notes,
-                None if rule == "bad-config" => {
-                    return Err(TierError::Internal {
-                        reason: "something is wrong somewhere".to_owned(),
-                    });
-                }
-                None => return Err(bad("key `notes` must be a number")),
-            },
-        };
-        Ok(Self { rule, notes })
+        let settings = HandedSettings::parse(text)?;
+        let rule: Option<String> = settings.key("break")?;
+        let place: Option<String> = settings.key("in")?;
+        let rule = rule.unwrap_or_default();
+        let notes = settings.key::<Option<usize>>("notes");
+        if notes.is_err() && rule == "bad-config" {
+            return Err(TierError::Internal {
+                reason: "something is wrong somewhere".to_owned(),
+            });
+        }
+        Ok(Self {
+            place: place.unwrap_or_else(|| "drop".to_owned()),
+            notes: notes?.unwrap_or(3),
+            rule,
+        })
     }
 }

@@ -9,6 +9,8 @@ use memory_core::services::{Call, SectionText};
 use memory_core::text::section::SectionId;
 use memory_core::tier::{CommitBook, ShownSection};
 
+use crate::config::Config;
+
 /// A book that all instances of the library share, as none should.
 pub(crate) static SHARED: LazyLock<CommitBook<Vec<ShownSection>>> =
     LazyLock::new(CommitBook::default);
@@ -40,6 +42,16 @@ pub(crate) struct Kept {
 /// Locks whatever happened before.
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Panics when the future that holds it is dropped before it was done.
+#[derive(Debug)]
+pub(crate) struct Bomb<'a>(pub(crate) &'a Config);
+
+impl Drop for Bomb<'_> {
+    fn drop(&mut self) {
+        self.0.panic_in("cancel");
+    }
 }
 
 /// Keeps the thread for longer than anybody waits, and then lets go, so that a test can end.

@@ -21,7 +21,7 @@ use memory_core::tier::{
 };
 
 use crate::config::Config;
-use crate::faults::{self, Kept, SHARED, locked};
+use crate::faults::{self, Bomb, Kept, SHARED, locked};
 
 const TOPIC_KEY: &str = "topic";
 
@@ -61,6 +61,12 @@ impl fmt::Debug for BadTier {
     }
 }
 
+impl Drop for BadTier {
+    fn drop(&mut self) {
+        self.config.panic_in("drop");
+    }
+}
+
 #[async_trait]
 impl MemoryTier for BadTier {
     fn manifest() -> TierManifest {
@@ -80,6 +86,7 @@ impl MemoryTier for BadTier {
 
     fn create(services: Services, config: &str) -> Result<Self, TierError> {
         let config = Config::parse(config)?;
+        config.panic_in("create");
         let missing = |capability: Capability| {
             TierError::from(ServiceError::NotOffered {
                 capability: capability.name().to_owned(),
@@ -120,6 +127,12 @@ impl MemoryTier for BadTier {
     }
 
     async fn begin_turn(&self, call: &Call, request: TurnRequest) -> Result<TurnPlan, TierError> {
+        self.config.panic_in("begin_turn");
+        let bomb = Bomb(&self.config);
+        if self.breaks("never-panics") {
+            call.yield_now().await;
+            self.config.panic_in("poll");
+        }
         if self.breaks("deadline") && call.remaining_ms() < 60 {
             faults::block_the_thread();
         }
@@ -155,6 +168,7 @@ impl MemoryTier for BadTier {
             .iter()
             .filter(|(_, outcome)| *outcome == "resident");
         let already_resident = resident.map(|(hit, _)| hit.id.clone()).collect();
+        std::mem::forget(bomb);
         Ok(TurnPlan {
             pool_size: u32::try_from(chosen.candidates.len()).unwrap_or(u32::MAX),
             already_resident,
@@ -169,6 +183,7 @@ impl MemoryTier for BadTier {
         token: CommitToken,
         mut message: String,
     ) -> Result<(), TierError> {
+        self.config.panic_in("commit");
         let book = self.book();
         let taken = if self.breaks("commit-can-be-repeated") {
             book.take(&token)
@@ -214,6 +229,7 @@ impl MemoryTier for BadTier {
     }
 
     async fn discard(&self, _call: &Call, token: CommitToken) -> Result<(), TierError> {
+        self.config.panic_in("discard");
         if !self.breaks("discard-forgets") {
             self.book().take(&token);
         }
@@ -221,6 +237,7 @@ impl MemoryTier for BadTier {
     }
 
     async fn on_event(&self, call: &Call, event: TierEvent) -> Result<(), TierError> {
+        self.config.panic_in("on_event");
         match event {
             TierEvent::Delete => {
                 locked(&self.kept.seen).remove(&call.scope().conversation);
@@ -246,6 +263,7 @@ impl MemoryTier for BadTier {
     }
 
     async fn explain(&self, call: &Call, request: TurnRequest) -> Result<Explanation, TierError> {
+        self.config.panic_in("explain");
         *locked(&self.kept.call) = Some(call.clone());
         let chosen = self.choose(call, &request).await?;
         if self.breaks("explain-records-nothing")
@@ -285,6 +303,7 @@ impl MemoryTier for BadTier {
     }
 
     async fn stats(&self, _call: &Call) -> Result<TierStats, TierError> {
+        self.config.panic_in("stats");
         Ok(TierStats {
             turns: self.turns.load(Ordering::Relaxed),
             committed_sections: self.committed.load(Ordering::Relaxed),
@@ -293,6 +312,7 @@ impl MemoryTier for BadTier {
     }
 
     async fn health(&self, call: &Call) -> Result<TierHealth, TierError> {
+        self.config.panic_in("health");
         let pages = self.pages.count(call).await;
         if pages.is_err() && self.breaks("health") {
             self.kept.pages_failed.store(true, Ordering::Relaxed);

@@ -348,7 +348,10 @@ impl MemoryTier for Probe {
         span.in_scope(|| tracing::debug!(turn, "asked"));
         let mut lines = vec![format!("label: {}", self.config.label)];
         match request.user_message.as_str() {
-            "echo" => lines.extend(self.ask_everything(call, &request).await),
+            // What follows the word is what is searched for.
+            message if message.starts_with("echo") => {
+                lines.extend(self.ask_everything(call, &request).await);
+            }
             "newer" => lines.push(self.ask_newer(call).await),
             "panic" => panic!("told to panic in begin_turn"),
             "panic after await" => {

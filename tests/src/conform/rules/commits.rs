@@ -12,7 +12,7 @@ use super::{names, shows, used};
 use crate::conform::ask::Ask;
 use crate::conform::rig::{Instance, Rig, tokens};
 use crate::conform::rule::{Failure, Outcome, require};
-use crate::conform::world::{Fault, World};
+use crate::world::{Fault, World};
 
 /// Returns the sections that are in a conversation's context; whole pages do not count.
 fn resident(world: &World, ask: &Ask) -> BTreeSet<SectionId> {

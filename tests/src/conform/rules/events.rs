@@ -8,10 +8,10 @@ use super::{names, shows};
 use crate::conform::ask::Ask;
 use crate::conform::rig::{Instance, Rig};
 use crate::conform::rule::{Failure, Outcome, require};
-use crate::conform::world::World;
+use crate::world::World;
 
 /// Returns every event.
-fn all() -> Vec<TierEvent> {
+pub(super) fn all() -> Vec<TierEvent> {
     let fork = |full| TierEvent::Fork {
         conversation: "conform-copy".to_owned(),
         full,

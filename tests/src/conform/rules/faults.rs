@@ -10,7 +10,7 @@ use super::{handed, names, shows, used};
 use crate::conform::ask::Ask;
 use crate::conform::rig::{Instance, Rig, tokens};
 use crate::conform::rule::{Failure, Outcome, require};
-use crate::conform::world::{Fault, Nonsense, World};
+use crate::world::{Fault, Nonsense, World};
 
 /// Calls every method and returns what came of each.
 async fn call_everything(

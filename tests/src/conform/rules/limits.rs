@@ -12,7 +12,7 @@ use super::handed;
 use crate::conform::ask::Ask;
 use crate::conform::rig::{Instance, Rig};
 use crate::conform::rule::{Failure, Outcome, require};
-use crate::conform::world::{Fault, World};
+use crate::world::{Fault, World};
 
 /// Time that is too little for any service of a slow world.
 const LITTLE: Duration = Duration::from_millis(50);

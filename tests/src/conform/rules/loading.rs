@@ -3,27 +3,34 @@
 use std::collections::BTreeSet;
 
 use memory_core::abi::ErrorCode;
+use memory_core::causes::with_causes;
 use memory_core::services::Capability;
 use memory_core::tier::TierEvent;
 use plugin_host::LoadError;
 use serde_json::{Value, json};
 
 use super::{all_marks, handed, mark_names, names, shows, used};
-use crate::conform::rig::{Rig, describe, tokens};
+use crate::conform::rig::{Rig, tokens};
 use crate::conform::rule::{Failure, Outcome, require};
-use crate::conform::world::{Fault, Story};
+use crate::world::{Fault, Story};
 
 pub(crate) async fn manifest_agrees(rig: &Rig) -> Outcome {
+    // Without a library that its sidecar describes there is nothing to ask.
+    agreed(rig).await.map_err(Failure::ending)
+}
+
+async fn agreed(rig: &Rig) -> Outcome {
     let world = rig.world();
-    let instance = rig
-        .instance_with(&world.services(), rig.config())
-        .await
-        .map_err(|error| {
-            Failure::new(
-                describe(&*error),
-                "make `[package.metadata.strata]`, `MemoryTier::manifest()` and the sidecar agree, and build again",
-            )
-        })?;
+    let made = rig.instance_with(&world.services(), rig.config()).await;
+    if let Err(error) = &made {
+        // That it panics is another rule's business, and its manifest was read before that.
+        require!(
+            !rig.panics().is_empty(),
+            "make `[package.metadata.strata]`, `MemoryTier::manifest()` and the sidecar agree, and build again",
+            "{}",
+            with_causes(&**error)
+        );
+    }
     let builds = rig.host().builds();
     let manifest = builds.first().map(|build| build.manifest());
     let manifest = manifest.ok_or_else(|| {
@@ -53,7 +60,7 @@ pub(crate) async fn manifest_agrees(rig: &Rig) -> Outcome {
         "give `TierManifest::version` the crate's version",
         "its version is empty"
     );
-    drop(instance);
+    drop(made);
     Ok(format!(
         "{} {}, border {}, {} capabilities",
         manifest.id,
@@ -87,7 +94,7 @@ pub(crate) async fn bad_config(rig: &Rig) -> Outcome {
         let newer = Value::Object(newer).to_string();
         if let Err(error) = rig.instance_with(&world.services(), &newer).await {
             return Err(Failure::new(
-                format!("with a key it cannot know: {}", describe(&*error)),
+                format!("with a key it cannot know: {}", with_causes(&*error)),
                 "ignore keys that are not yours: a host hands over all settings of the tier, and newer ones have more",
             ));
         }
@@ -106,7 +113,7 @@ pub(crate) async fn bad_config(rig: &Rig) -> Outcome {
             Err(error) => {
                 let LoadError::Create { code, message, .. } = &*error else {
                     return Err(Failure::new(
-                        format!("bad `{about}`: {}", describe(&*error)),
+                        format!("bad `{about}`: {}", with_causes(&*error)),
                         "refuse bad settings in `create`, not later and not by taking long",
                     ));
                 };
@@ -156,7 +163,7 @@ pub(crate) async fn capabilities(rig: &Rig) -> Outcome {
             "treat what is under `uses` as absent or there: an `Option` that is never unwrapped";
         let missing = |what: &str, error: &dyn std::error::Error| {
             Failure::new(
-                format!("{what} without `{name}`: {}", describe(error)),
+                format!("{what} without `{name}`: {}", with_causes(error)),
                 advice,
             )
         };

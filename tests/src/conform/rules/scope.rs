@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use memory_core::causes::with_causes;
 use memory_core::provenance::{Authority, Channel, Trust};
 use memory_core::services::Capability;
 use memory_core::text::block::Tag;
@@ -13,9 +14,9 @@ use memory_core::tier::{Block, TierEvent};
 use super::turns::{check_plan, check_wrapper};
 use super::{all_marks, handed, mark_names, names, shows, texts};
 use crate::conform::ask::Ask;
-use crate::conform::rig::{Instance, Rig, describe};
+use crate::conform::rig::{Instance, Rig};
 use crate::conform::rule::{Failure, Outcome, require};
-use crate::conform::world::{Asked, Mark, Page, Story, TOPICS, World, marks, topic};
+use crate::world::{Asked, Mark, Page, Story, TOPICS, World, marks, topic};
 
 pub(crate) async fn call_is_passed(rig: &Rig) -> Outcome {
     let world = rig.world();
@@ -36,7 +37,7 @@ pub(crate) async fn call_is_passed(rig: &Rig) -> Outcome {
         let plan = turn.begin_turn(&call, ask.request()).await;
         let plan = plan.map_err(|error| {
             Failure::new(
-                describe(&error),
+                with_causes(&error),
                 "pass each service the call of the method at hand",
             )
         })?;

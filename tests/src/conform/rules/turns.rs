@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use memory_core::causes::with_causes;
 use memory_core::ledger::estimate_tokens;
 use memory_core::services::LogKind;
 use memory_core::text::block::{self, Tag};
@@ -9,9 +10,9 @@ use memory_core::text::section::SectionId;
 use memory_core::tier::{Block, ExplainedCandidate, TurnPlan};
 
 use super::{canonical, first_difference, mark_names, names, shows, texts};
-use crate::conform::rig::{Instance, Rig, describe};
+use crate::conform::rig::{Instance, Rig};
 use crate::conform::rule::{Failure, Outcome, require};
-use crate::conform::world::{Asked, Fault, Story, marks, topic};
+use crate::world::{Asked, Fault, Story, marks, topic};
 
 /// Turns that run at the same time.
 const TURNS: usize = 8;
@@ -333,7 +334,7 @@ pub(crate) async fn odd_requests(rig: &Rig) -> Outcome {
         for ask in [base.clone(), base.after_loss()] {
             let plan = instance.begin(&ask).await.map_err(|error| {
                 Failure::new(
-                    format!("a message like {start:?}: {}", describe(&error)),
+                    format!("a message like {start:?}: {}", with_causes(&error)),
                     advice,
                 )
             })?;
@@ -342,7 +343,10 @@ pub(crate) async fn odd_requests(rig: &Rig) -> Outcome {
                 check_wrapper(block)?;
             }
             instance.explain(&ask).await.map_err(|error| {
-                let text = format!("explaining a message like {start:?}: {}", describe(&error));
+                let text = format!(
+                    "explaining a message like {start:?}: {}",
+                    with_causes(&error)
+                );
                 Failure::new(text, advice)
             })?;
             count += 1;
@@ -351,7 +355,7 @@ pub(crate) async fn odd_requests(rig: &Rig) -> Outcome {
     let empty = rig.instance(&rig.world_of(Story::empty())).await?;
     let plan = empty.begin(&rig.ask("empty")).await.map_err(|error| {
         Failure::new(
-            format!("with an empty memory: {}", describe(&error)),
+            format!("with an empty memory: {}", with_causes(&error)),
             advice,
         )
     })?;
@@ -401,7 +405,7 @@ pub(crate) async fn read_only_turn(rig: &Rig) -> Outcome {
     let plan = instance
         .begin(&ask)
         .await
-        .map_err(|error| Failure::new(describe(&error), advice))?;
+        .map_err(|error| Failure::new(with_causes(&error), advice))?;
     require!(
         plan.degraded.is_empty(),
         advice,
@@ -444,7 +448,7 @@ async fn explained(
 ) -> Result<Vec<ExplainedCandidate>, Failure> {
     let explanation = instance.explain(ask).await.map_err(|error| {
         Failure::new(
-            describe(&error),
+            with_causes(&error),
             "make `explain` succeed where every service works",
         )
     })?;

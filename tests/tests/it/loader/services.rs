@@ -1,391 +1,114 @@
-//! Services whose every answer is fixed, so that a test knows what must come back across the border.
+//! Services from the scripted world that conformance is checked in too, and what a plugin must get of them.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use async_trait::async_trait;
-use memory_core::embed::SpaceId;
-use memory_core::env::ManualClock;
+use memory_core::env::Clock as _;
 use memory_core::predicates::Tier;
-use memory_core::provenance::Trust;
+use memory_core::provenance::Authority;
 use memory_core::services::{
-    Call, Dense, DenseSpace, Kv, KvScope, Lexical, LexicalQuery, Log, LogKind, LogRow, Message,
-    Messages, Notice, Notices, PageEntry, PageLink, PageText, Pages, Pkb, PkbFile, PkbHit,
-    Residency, Resident, ResidentEntry, Role, SectionEntry, SectionHit, SectionText, Sections,
-    ServiceError, ServiceResult, Services,
+    Call, CallScope, Capability, Dense as _, Kv as _, KvScope, Lexical as _, LexicalQuery,
+    Log as _, LogKind, Messages as _, Pages as _, Requester, Residency as _, Services,
 };
-use memory_core::text::section::SectionId;
 use memory_core::text::slug::Slug;
-use memory_core::time::Timestamp;
+use tests::world::{Fault, Story, World};
 
-/// Lines that the probe's echo must contain.
-pub(super) const EXPECTED: [&str; 12] = [
-    "clock: 1234",
-    "pages.count: 42",
-    "pages.links: [[PageLink { target: Slug(\"garden/roses\"), description: Some(\"grows there\"), target_in_degree: 3 }]]",
-    "body: \"Water weekly.\"",
-    "pages.now_text: \"now\"",
-    "dense.space: DenseSpace { space: SpaceId(\"test\"), dims: 2 }",
-    "score: 0.5 }",
-    "lexical.idf: [(\"echo\", 1.5)]",
-    "tier: V2, bytes: 9, at: Timestamp(7) }",
-    "kv.get: Some(\"yes\")",
-    "role: Assistant, text: \"hello\"",
-    "notices.post: ()",
-];
+/// Returns a world of its own.
+pub(super) fn world() -> Arc<World> {
+    World::new(Story::new(0), Tier::V3)
+}
 
 /// Returns every service.
 pub(super) fn all() -> Services {
-    let fixed = Arc::new(Fixed::default());
-    Services {
-        pages: Some(Arc::clone(&fixed) as Arc<dyn Pages>),
-        sections: Some(Arc::clone(&fixed) as Arc<dyn Sections>),
-        dense: Some(Arc::clone(&fixed) as Arc<dyn Dense>),
-        lexical: Some(Arc::clone(&fixed) as Arc<dyn Lexical>),
-        pkb: Some(Arc::clone(&fixed) as Arc<dyn Pkb>),
-        residency: Some(Arc::clone(&fixed) as Arc<dyn Residency>),
-        log: Some(Arc::clone(&fixed) as Arc<dyn Log>),
-        kv: Some(Arc::clone(&fixed) as Arc<dyn Kv>),
-        messages: Some(Arc::clone(&fixed) as Arc<dyn Messages>),
-        clock: Some(Arc::new(ManualClock::at(Timestamp::from_millis(1234)))),
-        notices: Some(fixed),
-    }
+    world().services()
 }
 
 /// Returns a few services that fail: one panics, one is unavailable, most are not there.
 pub(super) fn broken() -> Services {
+    let with = |fault| {
+        let world = world();
+        world.set_fault(fault);
+        world.services()
+    };
     Services {
-        pages: Some(Arc::new(Broken)),
-        dense: Some(Arc::new(Broken)),
-        clock: Some(Arc::new(ManualClock::default())),
+        pages: with(Fault::Panics(Capability::Pages)).pages,
+        dense: with(Fault::Unavailable(Capability::Dense)).dense,
+        clock: all().clock,
         ..Services::default()
     }
 }
 
-#[derive(Default)]
-struct Fixed {
-    values: Mutex<Vec<(String, Option<String>)>>,
-    rows: Mutex<Vec<LogRow>>,
-}
-
-fn slug(text: &str) -> Slug {
-    Slug::parse(text).expect("a canonical slug")
-}
-
-fn section() -> SectionId {
-    SectionId {
-        slug: slug("garden"),
-        heading: "water".to_owned(),
-        occurrence: 1,
-        chunk: 0,
+/// Returns the scope of the owner's first turn.
+pub(super) fn scope() -> CallScope {
+    CallScope {
+        requester: Requester {
+            principal: Some("ada".to_owned()),
+            authority: Authority::Owner,
+            consumer: "loader".to_owned(),
+        },
+        conversation: "c1".to_owned(),
+        turn: 1,
+        ..CallScope::default()
     }
 }
 
-fn entry() -> SectionEntry {
-    SectionEntry {
-        id: section(),
-        heading: "Water".to_owned(),
-        ordinal: 1,
-        hash: "00".to_owned(),
-        bytes: 13,
-        trust: Trust::Trusted,
-    }
+/// Puts something into the context of the conversation.
+pub(super) fn plant(world: &World) {
+    let slug = Slug::from_title("garden");
+    world.plant_resident("c1", Tier::V2, slug, None);
 }
 
-#[async_trait]
-impl Pages for Fixed {
-    async fn count(&self, call: &Call) -> ServiceResult<u32> {
-        // A health check belongs to no conversation.
-        let scope = call.scope();
-        assert!(
-            scope.conversation == "c1" || scope.requester.consumer == "health",
-            "the host's own scope comes back: {scope:?}"
-        );
-        // Needs the runtime of the host, which the thread that polls the plugin does not have.
-        tokio::spawn(async { 42 })
-            .await
-            .map_err(|error| ServiceError::Failed {
-                reason: error.to_string(),
-            })
-    }
-
-    async fn freshest(&self, _call: &Call, limit: u32) -> ServiceResult<Vec<PageEntry>> {
-        let at = Timestamp::from_millis(7);
-        let page = PageEntry {
-            slug: slug("garden"),
-            title: "Garden".to_owned(),
-            modified_at: at,
-            fresh_at: at,
-            sections: limit,
-        };
-        Ok(vec![page])
-    }
-
-    async fn core(&self, _call: &Call) -> ServiceResult<Vec<Slug>> {
-        Ok(vec![slug("garden")])
-    }
-
-    async fn read(&self, _call: &Call, slugs: Vec<Slug>) -> ServiceResult<Vec<Option<PageText>>> {
-        let text = |slug: Slug| {
-            Some(PageText {
-                slug,
-                title: "Garden".to_owned(),
-                summary: None,
-                body: "Water weekly.".to_owned(),
-            })
-        };
-        Ok(slugs.into_iter().map(text).collect())
-    }
-
-    async fn links(&self, _call: &Call, slugs: Vec<Slug>) -> ServiceResult<Vec<Vec<PageLink>>> {
-        let link = |_| {
-            vec![PageLink {
-                target: slug("garden/roses"),
-                description: Some("grows there".to_owned()),
-                target_in_degree: 3,
-            }]
-        };
-        Ok(slugs.into_iter().map(link).collect())
-    }
-
-    async fn now_text(&self, _call: &Call) -> ServiceResult<String> {
-        Ok("now".to_owned())
-    }
-}
-
-#[async_trait]
-impl Sections for Fixed {
-    async fn of_pages(
-        &self,
-        _call: &Call,
-        slugs: Vec<Slug>,
-    ) -> ServiceResult<Vec<Vec<SectionEntry>>> {
-        Ok(slugs.into_iter().map(|_| vec![entry()]).collect())
-    }
-
-    async fn texts(
-        &self,
-        _call: &Call,
-        ids: Vec<SectionId>,
-    ) -> ServiceResult<Vec<Option<SectionText>>> {
-        let text = |_| {
-            Some(SectionText {
-                entry: entry(),
-                page_title: "Garden".to_owned(),
-                dated: None,
-                text: "Water weekly.".to_owned(),
-            })
-        };
-        Ok(ids.into_iter().map(text).collect())
-    }
-}
-
-#[async_trait]
-impl Dense for Fixed {
-    async fn space(&self, _call: &Call) -> ServiceResult<DenseSpace> {
-        Ok(DenseSpace {
-            space: SpaceId::new("test"),
-            dims: 2,
-        })
-    }
-
-    async fn embed(&self, _call: &Call, texts: Vec<String>) -> ServiceResult<Vec<f32>> {
-        Ok(texts.iter().flat_map(|_| [0.6, 0.8]).collect())
-    }
-
-    async fn search(
-        &self,
-        _call: &Call,
-        vector: Vec<f32>,
-        _limit: u32,
-    ) -> ServiceResult<Vec<SectionHit>> {
-        if vector != [0.6, 0.8] {
-            return Err(ServiceError::BadRequest {
-                reason: format!("{vector:?}"),
-            });
-        }
-        Ok(vec![SectionHit {
-            id: section(),
-            score: 0.5,
-        }])
-    }
-}
-
-#[async_trait]
-impl Lexical for Fixed {
-    async fn search(&self, _call: &Call, query: LexicalQuery) -> ServiceResult<Vec<SectionHit>> {
-        Ok(vec![SectionHit {
-            id: section(),
-            score: query.head_weight,
-        }])
-    }
-
-    async fn idf(&self, _call: &Call, text: String) -> ServiceResult<Vec<(String, f32)>> {
-        Ok(vec![(text, 1.5)])
-    }
-}
-
-#[async_trait]
-impl Pkb for Fixed {
-    async fn always_shown(&self, _call: &Call) -> ServiceResult<Vec<PkbFile>> {
-        Ok(Vec::new())
-    }
-
-    async fn search(&self, _call: &Call, _text: String, _limit: u32) -> ServiceResult<Vec<PkbHit>> {
-        Ok(Vec::new())
-    }
-}
-
-#[async_trait]
-impl Residency for Fixed {
-    async fn active(&self, _call: &Call) -> ServiceResult<Vec<ResidentEntry>> {
-        Ok(vec![ResidentEntry {
-            slug: slug("garden"),
-            section: Some(section()),
-            message: "m0".to_owned(),
-            tier: Tier::V2,
-            bytes: 9,
-            at: Timestamp::from_millis(7),
-        }])
-    }
-
-    async fn record(
-        &self,
-        _call: &Call,
-        _message: String,
-        _shown: Vec<Resident>,
-    ) -> ServiceResult<()> {
-        Ok(())
-    }
-
-    async fn clear(&self, _call: &Call) -> ServiceResult<()> {
-        Ok(())
-    }
-}
-
-#[async_trait]
-impl Log for Fixed {
-    async fn append(&self, _call: &Call, rows: Vec<LogRow>) -> ServiceResult<()> {
-        self.rows
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .extend(rows);
-        Ok(())
-    }
-
-    async fn newest(&self, _call: &Call, kind: LogKind, limit: u32) -> ServiceResult<Vec<LogRow>> {
-        let rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(rows
-            .iter()
-            .rev()
-            .filter(|row| row.kind == kind)
-            .take(limit as usize)
-            .cloned()
-            .collect())
-    }
-}
-
-#[async_trait]
-impl Kv for Fixed {
-    async fn get(
-        &self,
-        _call: &Call,
-        _scope: KvScope,
-        key: String,
-    ) -> ServiceResult<Option<String>> {
-        let values = self.values.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(values
-            .iter()
-            .rev()
-            .find(|(name, _)| *name == key)
-            .and_then(|(_, value)| value.clone()))
-    }
-
-    async fn put(
-        &self,
-        _call: &Call,
-        _scope: KvScope,
-        key: String,
-        value: Option<String>,
-    ) -> ServiceResult<()> {
-        self.values
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push((key, value));
-        Ok(())
-    }
-}
-
-#[async_trait]
-impl Messages for Fixed {
-    async fn recent(&self, _call: &Call, _limit: u32) -> ServiceResult<Vec<Message>> {
-        let at = Timestamp::from_millis(7);
-        Ok(vec![Message {
-            id: "m0".to_owned(),
-            role: Role::Assistant,
-            text: "hello".to_owned(),
-            at,
-        }])
-    }
-}
-
-#[async_trait]
-impl Notices for Fixed {
-    async fn post(&self, _call: &Call, _notice: Notice) -> ServiceResult<()> {
-        Ok(())
-    }
-}
-
-struct Broken;
-
-fn unavailable<T>() -> ServiceResult<T> {
-    Err(ServiceError::Unavailable {
-        reason: "no model".to_owned(),
-    })
-}
-
-#[async_trait]
-impl Pages for Broken {
-    async fn count(&self, _call: &Call) -> ServiceResult<u32> {
-        panic!("told to panic in the host")
-    }
-
-    async fn freshest(&self, _call: &Call, _limit: u32) -> ServiceResult<Vec<PageEntry>> {
-        unavailable()
-    }
-
-    async fn core(&self, _call: &Call) -> ServiceResult<Vec<Slug>> {
-        unavailable()
-    }
-
-    async fn read(&self, _call: &Call, _slugs: Vec<Slug>) -> ServiceResult<Vec<Option<PageText>>> {
-        unavailable()
-    }
-
-    async fn links(&self, _call: &Call, _slugs: Vec<Slug>) -> ServiceResult<Vec<Vec<PageLink>>> {
-        unavailable()
-    }
-
-    async fn now_text(&self, _call: &Call) -> ServiceResult<String> {
-        unavailable()
-    }
-}
-
-#[async_trait]
-impl Dense for Broken {
-    async fn space(&self, _call: &Call) -> ServiceResult<DenseSpace> {
-        unavailable()
-    }
-
-    async fn embed(&self, _call: &Call, _texts: Vec<String>) -> ServiceResult<Vec<f32>> {
-        unavailable()
-    }
-
-    async fn search(
-        &self,
-        _call: &Call,
-        _vector: Vec<f32>,
-        _limit: u32,
-    ) -> ServiceResult<Vec<SectionHit>> {
-        unavailable()
-    }
+/// Returns the lines that the probe's echo must have: what the services say when nothing is between them and the caller.
+pub(super) async fn expected(world: &World, call: &Call, message: &str) -> Vec<String> {
+    const THERE: &str = "a sound world answers";
+    let core = world.core(call).await.expect(THERE);
+    let texts = vec![message.to_owned()];
+    let vector = world.embed(call, texts).await.expect(THERE);
+    let query = LexicalQuery {
+        text: message.to_owned(),
+        head_weight: 2.0,
+        body_weight: 1.0,
+        k1: 1.2,
+        b: 0.75,
+        limit: 3,
+        best_per_page: true,
+    };
+    let space = world.space(call).await;
+    let links = world.links(call, core.clone()).await;
+    let freshest = world.freshest(call, 3).await;
+    let near = memory_core::services::Dense::search(world, call, vector, 3).await;
+    let found = memory_core::services::Lexical::search(world, call, query).await;
+    let idf = world.idf(call, message.to_owned()).await;
+    let rows = world.newest(call, LogKind::PoolAudit, 1).await;
+    let kept = world.get(call, KvScope::Assistant, "seen".to_owned()).await;
+    vec![
+        format!("clock: {}", world.now().as_millis()),
+        format!("pages.count: {:?}", world.count(call).await.expect(THERE)),
+        format!("pages.links: {:?}", links.expect(THERE)),
+        format!(
+            "pages.read: {:?}",
+            world.read(call, core).await.expect(THERE)
+        ),
+        format!("pages.freshest: {:?}", freshest.expect(THERE)),
+        format!(
+            "pages.now_text: {:?}",
+            world.now_text(call).await.expect(THERE)
+        ),
+        format!("dense.space: {:?}", space.expect(THERE)),
+        format!("dense.search: {:?}", near.expect(THERE)),
+        format!("lexical.search: {:?}", found.expect(THERE)),
+        format!("lexical.idf: {:?}", idf.expect(THERE)),
+        format!(
+            "residency.active: {:?}",
+            world.active(call).await.expect(THERE)
+        ),
+        "log.append: ()".to_owned(),
+        format!("log.newest: {:?}", rows.expect(THERE)),
+        "kv.put: ()".to_owned(),
+        format!("kv.get: {:?}", kept.expect(THERE)),
+        format!(
+            "messages.recent: {:?}",
+            world.recent(call, 2).await.expect(THERE)
+        ),
+        "notices.post: ()".to_owned(),
+    ]
 }

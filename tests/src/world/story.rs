@@ -71,7 +71,7 @@ pub(crate) struct File {
 
 /// Everything the world holds.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Story {
+pub struct Story {
     pub(crate) pages: Vec<Page>,
     pub(crate) files: Vec<File>,
     pub(crate) core: Vec<Slug>,
@@ -80,7 +80,7 @@ pub(crate) struct Story {
 
 impl Story {
     /// Returns the usual story. Marks begin at `first`, so that two worlds have none in common.
-    pub(crate) fn new(first: Mark) -> Self {
+    pub fn new(first: u16) -> Self {
         let mut story = Self {
             next: first,
             ..Self::default()

@@ -1,6 +1,6 @@
 //! A host in memory for one tier: a scripted story, services over it, and a journal of everything that was asked.
 //!
-//! It filters by requester as a real host does, answers the same to the same question, and misbehaves when it is told
+//! `conform` lets tiers meet it, and the tests of the loader take their services from it. It filters by requester as a real host does, answers the same to the same question, and misbehaves when it is told
 //! to. What it keeps is keyed as a real host keys it, so that a rule can look at what a tier really did.
 
 use std::collections::BTreeMap;
@@ -20,8 +20,9 @@ use memory_core::text::slug::Slug;
 use memory_core::time::Timestamp;
 use tokio::sync::watch;
 
-pub(crate) use self::fault::{Fault, Nonsense};
-pub(crate) use self::story::{Mark, Page, Story, TOPICS, marks, topic};
+pub use self::fault::{Fault, Nonsense};
+pub use self::story::Story;
+pub(crate) use self::story::{Mark, Page, TOPICS, marks, topic};
 
 mod fault;
 mod search;
@@ -36,17 +37,19 @@ const LOOK: Duration = Duration::from_millis(1);
 
 /// One question that a tier asked.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked {
-    pub(crate) method: &'static str,
+pub struct Asked {
+    /// The service and its method, as in `pages.count`.
+    pub method: &'static str,
     /// The host's own number of the call.
-    pub(crate) token: u64,
-    pub(crate) scope: CallScope,
+    pub token: u64,
+    /// Whose call it is.
+    pub scope: CallScope,
     /// The text that was searched for, when it was a search.
-    pub(crate) text: String,
+    pub text: String,
     /// Whether it changes something.
-    pub(crate) writes: bool,
+    pub writes: bool,
     /// Whether it was answered with an error.
-    pub(crate) refused: bool,
+    pub refused: bool,
 }
 
 /// What a world keeps.
@@ -60,7 +63,7 @@ struct Kept {
 
 /// The world.
 #[derive(Debug)]
-pub(crate) struct World {
+pub struct World {
     story: Story,
     tier: Tier,
     /// Whether untrusted sections are handed out, labelled as such.
@@ -79,7 +82,8 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl World {
-    pub(crate) fn new(story: Story, tier: Tier) -> Arc<Self> {
+    /// Returns a world in which nothing has happened yet.
+    pub fn new(story: Story, tier: Tier) -> Arc<Self> {
         Arc::new(Self::plain(story, tier))
     }
 
@@ -109,7 +113,7 @@ impl World {
     }
 
     /// Returns every service.
-    pub(crate) fn services(self: &Arc<Self>) -> Services {
+    pub fn services(self: &Arc<Self>) -> Services {
         Services {
             pages: Some(self.clone()),
             sections: Some(self.clone()),
@@ -144,7 +148,8 @@ impl World {
         services
     }
 
-    pub(crate) fn set_fault(&self, fault: Fault) {
+    /// Makes the world misbehave in a way, or stop.
+    pub fn set_fault(&self, fault: Fault) {
         *locked(&self.fault) = fault;
     }
 
@@ -170,7 +175,7 @@ impl World {
     }
 
     /// Puts something into a conversation's context, as another tier would have done.
-    pub(crate) fn plant_resident(
+    pub fn plant_resident(
         &self,
         conversation: &str,
         tier: Tier,
@@ -230,7 +235,7 @@ impl World {
     }
 
     /// Returns what was asked since the last time, oldest first.
-    pub(crate) fn take_journal(&self) -> Vec<Asked> {
+    pub fn take_journal(&self) -> Vec<Asked> {
         std::mem::take(&mut locked(&self.kept).journal)
     }
 

@@ -10,7 +10,7 @@ use memory_core::services::{
 use memory_core::time::Timestamp;
 
 use super::{huge, reads, spoilt, unknown, writes};
-use crate::conform::world::{Nonsense, World};
+use crate::world::{Nonsense, World};
 
 #[async_trait]
 impl Residency for World {

@@ -9,9 +9,9 @@ use memory_core::services::{
 use memory_core::text::section::SectionId;
 
 use super::{huge, reads, spoilt, unknown};
-use crate::conform::world::search::{DIMS, Terms, cosine, embed, words};
-use crate::conform::world::story::{Page, Part};
-use crate::conform::world::{Nonsense, World};
+use crate::world::search::{DIMS, Terms, cosine, embed, words};
+use crate::world::story::{Page, Part};
+use crate::world::{Nonsense, World};
 
 impl World {
     fn terms(&self, call: &Call) -> Terms {

@@ -6,7 +6,7 @@ use memory_core::services::Capability;
 
 /// One way in which a world misbehaves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub enum Fault {
     /// None.
     #[default]
     None,
@@ -30,7 +30,7 @@ pub(crate) enum Fault {
 
 /// One kind of nonsense.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Nonsense {
+pub enum Nonsense {
     /// Lists are shorter than what was asked for.
     Short,
     /// Lists hold things twice, things nobody has heard of, and more than was asked for.
