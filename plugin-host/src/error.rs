@@ -356,10 +356,12 @@ pub enum HostError {
         source: io::Error,
     },
     /// A limit makes no sense. Correct it.
-    #[error("the plugin limit `{limit}` is zero, and nothing could be loaded")]
+    #[error("the plugin limit `{limit}` must be {range}")]
     Limit {
         /// Its name.
         limit: &'static str,
+        /// What it may be.
+        range: String,
     },
 }
 

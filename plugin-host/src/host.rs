@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use memory_core::abi::ErrorCode;
 use memory_core::abi::host::Spawner;
+use memory_core::causes::with_causes;
 use memory_core::predicates::Tier;
 use memory_core::services::{CallScope, Capability, Requester, Services};
 use tokio::runtime::Handle;
@@ -130,15 +131,7 @@ impl PluginHost {
     /// Starts the machinery. Services of the host will run on the runtime of the handle.
     pub fn start(options: HostOptions, host: Handle) -> Result<Arc<Self>, HostError> {
         let limits = Arc::new(options.limits);
-        for (limit, is_zero) in [
-            ("create", limits.create.is_zero()),
-            ("health", limits.health.is_zero()),
-            ("builds", limits.builds == 0),
-        ] {
-            if is_zero {
-                return Err(HostError::Limit { limit });
-            }
-        }
+        limits.check()?;
         Ok(Arc::new(Self {
             registry: Registry::new(options.folder),
             allow_files: options.allow_files,
@@ -162,9 +155,14 @@ impl PluginHost {
         &self.limits
     }
 
-    /// Returns the builds that are loaded.
+    /// Returns the builds that are loaded, by plugin and then by hash.
     pub fn builds(&self) -> Vec<Arc<Build>> {
-        self.loader.builds()
+        let mut builds = self.loader.builds();
+        builds.sort_by(|one, other| {
+            let order = one.manifest().id.cmp(&other.manifest().id);
+            order.then_with(|| one.sha256().cmp(other.sha256()))
+        });
+        builds
     }
 
     /// Returns an empty slot for an assistant.
@@ -197,7 +195,11 @@ impl PluginHost {
                 Err(fault) => trusted.faults.push(fault),
             }
         }
-        let faults = trusted.faults.iter().map(with_causes).collect();
+        let faults = trusted
+            .faults
+            .iter()
+            .map(|fault| with_causes(fault))
+            .collect();
         let mut known = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
         if *known != faults {
             for fault in &faults {
@@ -250,9 +252,7 @@ impl PluginHost {
             incidents: build.incidents(),
         };
         let all = self.builds().into_iter().map(of);
-        let mut all: Vec<_> = all.filter(|build| !build.incidents.is_empty()).collect();
-        all.sort_by(|one, other| (&one.plugin, &one.sha256).cmp(&(&other.plugin, &other.sha256)));
-        all
+        all.filter(|build| !build.incidents.is_empty()).collect()
     }
 
     /// Returns what was counted since the start.
@@ -266,13 +266,11 @@ impl PluginHost {
         };
         let mut slots: Vec<_> = slots.iter().filter_map(counted).collect();
         slots.sort_by(|one, other| one.assistant.cmp(&other.assistant));
-        let mut builds: Vec<_> = self.builds().iter().map(|build| build.metrics()).collect();
-        builds
-            .sort_by(|one, other| (&one.plugin, &one.sha256).cmp(&(&other.plugin, &other.sha256)));
+        let builds = self.builds();
         Metrics {
             changes: self.changes.snapshot(),
             slots,
-            builds,
+            builds: builds.iter().map(|build| build.metrics()).collect(),
         }
     }
 
@@ -405,15 +403,8 @@ impl PluginHost {
         let build = match source {
             Source::Loaded(build) => {
                 // It was trusted when it was loaded, and that may be long ago.
-                if !self
-                    .trusted()
-                    .still(build.manifest(), build.sha256(), &build.trust())
-                {
-                    return Err(LoadError::Revoked {
-                        plugin: build.manifest().id.clone(),
-                        sha256: build.sha256().to_owned(),
-                    });
-                }
+                self.trusted()
+                    .check_still(build.manifest(), build.sha256(), &build.trust())?;
                 build
             }
             Source::Named(plugin) => {
@@ -469,15 +460,4 @@ impl Spawner for HostSpawner {
 
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// Returns an error and its causes as one line.
-fn with_causes(error: &LoadError) -> String {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(inner) = cause {
-        text = format!("{text}: {inner}");
-        cause = inner.source();
-    }
-    text
 }

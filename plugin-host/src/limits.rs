@@ -3,6 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::error::HostError;
+
+/// Faults that are remembered of a build. A quarantine that takes more of them would never come.
+pub(crate) const MOST_PANICS: usize = 64;
+
 /// How long things may take and how often they may fail.
 #[derive(Clone, Debug)]
 pub struct Limits {
@@ -24,7 +29,7 @@ pub struct Limits {
     pub arrival: Duration,
     /// Before a plugin that could not be loaded is tried again with the same configuration.
     pub retry: Duration,
-    /// Panics of one build within [`Self::panic_window`] after which it is no longer used.
+    /// Panics of one build within [`Self::panic_window`] after which it is no longer used; from 1 to 64.
     pub panics: usize,
     /// The window for counting panics.
     pub panic_window: Duration,
@@ -57,6 +62,28 @@ impl Default for Limits {
     }
 }
 
+impl Limits {
+    /// Returns an error for a limit with which nothing could be loaded, or that would never hold.
+    pub(crate) fn check(&self) -> Result<(), HostError> {
+        let positive = "more than zero";
+        let panics = format!("from 1 to {MOST_PANICS}");
+        for (limit, is_good, range) in [
+            ("create", !self.create.is_zero(), positive),
+            ("health", !self.health.is_zero(), positive),
+            ("builds", self.builds > 0, positive),
+            ("panics", (1..=MOST_PANICS).contains(&self.panics), &panics),
+        ] {
+            if !is_good {
+                return Err(HostError::Limit {
+                    limit,
+                    range: range.to_owned(),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Where plugins are and what bounds them.
 #[derive(Clone, Debug, Default)]
 pub struct HostOptions {
@@ -68,4 +95,38 @@ pub struct HostOptions {
     pub staging: PathBuf,
     /// The limits.
     pub limits: Limits,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_that_make_no_sense_are_refused_by_name() {
+        let check = |change: fn(&mut Limits), expected: Option<&str>| {
+            let mut limits = Limits::default();
+            change(&mut limits);
+            let refused = limits.check().err().map(|error| error.to_string());
+            assert_eq!(refused.as_deref(), expected);
+        };
+        check(|_| (), None);
+        check(
+            |limits| limits.create = Duration::ZERO,
+            Some("the plugin limit `create` must be more than zero"),
+        );
+        check(
+            |limits| limits.builds = 0,
+            Some("the plugin limit `builds` must be more than zero"),
+        );
+        for panics in [1, MOST_PANICS] {
+            let limits = Limits {
+                panics,
+                ..Limits::default()
+            };
+            assert!(limits.check().is_ok(), "{panics}");
+        }
+        let expected = Some("the plugin limit `panics` must be from 1 to 64");
+        check(|limits| limits.panics = 0, expected);
+        check(|limits| limits.panics = MOST_PANICS + 1, expected);
+    }
 }

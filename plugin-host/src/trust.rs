@@ -4,6 +4,8 @@
 //! signature that is there must fit as soon as the operator lists any key, even if the hash is listed too: one that does
 //! not fit means that somebody changed what somebody else signed.
 
+use std::io;
+
 use memory_core::abi::host::PluginManifest;
 use serde::Serialize;
 
@@ -74,14 +76,31 @@ impl Trusted {
                 "key `{id}`, which signed it, is not trusted for this plugin"
             )));
         }
-        // A list that cannot be read may well be the one that trusts it.
-        Err(match self.faults.first() {
-            Some(fault) => again(fault),
-            None => LoadError::NotAllowed {
-                plugin: sidecar.id.clone(),
-                sha256: sidecar.sha256.clone(),
-            },
-        })
+        Err(self.refusal(LoadError::NotAllowed {
+            plugin: sidecar.id.clone(),
+            sha256: sidecar.sha256.clone(),
+        }))
+    }
+
+    /// Returns an error unless a build that is loaded already is still trusted.
+    pub(crate) fn check_still(
+        &self,
+        manifest: &PluginManifest,
+        sha256: &str,
+        trust: &Trust,
+    ) -> Result<(), LoadError> {
+        if self.still(manifest, sha256, trust) {
+            return Ok(());
+        }
+        Err(self.refusal(LoadError::Revoked {
+            plugin: manifest.id.clone(),
+            sha256: sha256.to_owned(),
+        }))
+    }
+
+    /// Returns why something is not trusted: a list that cannot be read may well be the one that trusts it.
+    fn refusal(&self, otherwise: LoadError) -> LoadError {
+        self.faults.first().map_or(otherwise, again)
     }
 
     /// Returns whether a build that is loaded already is still trusted.
@@ -101,13 +120,73 @@ fn again(fault: &LoadError) -> LoadError {
             file: file.clone(),
             reason: reason.clone(),
         },
-        LoadError::ReadAllowList { file, source } => LoadError::AllowList {
+        LoadError::ReadAllowList { file, source } => LoadError::ReadAllowList {
             file: file.clone(),
-            reason: format!("it cannot be read: {source}"),
+            source: io::Error::new(source.kind(), source.to_string()),
         },
         other => LoadError::AllowList {
             file: String::new(),
             reason: other.to_string(),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use memory_core::causes::with_causes;
+    use memory_core::predicates::Tier;
+
+    use super::*;
+    use crate::allow::AllowEntry;
+
+    const SHA256: &str = "0a0a";
+
+    fn manifest() -> PluginManifest {
+        PluginManifest {
+            id: "tier-v3".to_owned(),
+            tier: Tier::V3,
+            version: "0.1.0".to_owned(),
+            abi: "1.0.0".to_owned(),
+            rust_version: "1.95".to_owned(),
+            panic_strategy: "unwind".to_owned(),
+            requires: Vec::new(),
+            uses: Vec::new(),
+        }
+    }
+
+    fn check_still(trusted: &Trusted) -> Result<(), String> {
+        let checked = trusted.check_still(&manifest(), SHA256, &Trust::Hash);
+        checked.map_err(|error| with_causes(&error))
+    }
+
+    #[test]
+    fn a_build_is_revoked_only_where_every_list_can_be_read() {
+        let mut trusted = Trusted::default();
+        assert_eq!(
+            check_still(&trusted),
+            Err("plugin `tier-v3`: build 0a0a is loaded, but not trusted any more".to_owned())
+        );
+        trusted.faults.push(LoadError::ReadAllowList {
+            file: "/a".to_owned(),
+            source: io::Error::new(io::ErrorKind::PermissionDenied, "denied"),
+        });
+        assert_eq!(
+            check_still(&trusted),
+            Err("allow-list `/a` cannot be read: denied".to_owned())
+        );
+        trusted.faults[0] = LoadError::AllowList {
+            file: "/a".to_owned(),
+            reason: "not TOML".to_owned(),
+        };
+        assert_eq!(
+            check_still(&trusted),
+            Err("allow-list `/a`: not TOML".to_owned())
+        );
+        trusted.list.trust(AllowEntry {
+            id: "tier-v3".to_owned(),
+            sha256: SHA256.to_owned(),
+            note: String::new(),
+        });
+        assert_eq!(check_still(&trusted), Ok(()), "another list trusts it");
     }
 }

@@ -286,7 +286,13 @@ impl Folder {
         std::fs::write(self.allow_file(), list.render()).expect("written");
     }
 
-    fn plugins(&self) -> PathBuf {
+    /// Makes a file one that nobody can read, root included: a link to itself.
+    pub(super) fn make_unreadable(&self, path: &Path) {
+        std::fs::remove_file(path).ok();
+        std::os::unix::fs::symlink(path, path).expect("linked");
+    }
+
+    pub(super) fn plugins(&self) -> PathBuf {
         self.folder.path().join("plugins")
     }
 

@@ -1,9 +1,13 @@
 //! The rows of the loader table in `docs/abi.md` that no other test triggers, with their exact words.
 
+use std::error::Error as _;
 use std::sync::Arc;
 
 use memory_core::services::Services;
 use plugin_host::{LoadError, Outcome, Slot, Wanted};
+use tracing_subscriber::util::SubscriberInitExt as _;
+
+use crate::child;
 
 use super::fixture::{Folder, wanted};
 use super::{check_refused, check_serves, services};
@@ -141,4 +145,125 @@ async fn row_11_a_library_that_cannot_prepare_itself_is_told() {
         problem.to_string(),
         "plugin `probe`: init failed (UNAVAILABLE): told to fail in init"
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn row_1_a_folder_that_cannot_be_read_is_told() {
+    let folder = Folder::new();
+    std::fs::remove_dir(folder.plugins()).expect("it is empty");
+    std::fs::write(folder.plugins(), "a file where a folder belongs").expect("written");
+    let slot = folder.host().slot("ada");
+    let problem = refusal(&slot, &wanted("probe", "one"), &services::all()).await;
+    let expected = format!(
+        "plugin folder `{}` cannot be read",
+        folder.plugins().display()
+    );
+    assert_eq!(problem.to_string(), expected);
+    assert!(problem.source().is_some(), "the system's word is its cause");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn row_1_a_manifest_that_cannot_be_read_is_told() {
+    let folder = Folder::new();
+    std::os::unix::fs::symlink("nowhere", folder.manifest("lost")).expect("linked");
+    let problem = check_refused(&folder, "lost", &services::all()).await;
+    assert_eq!(
+        problem.to_string(),
+        "plugin manifest `lost.plugin.toml` cannot be read"
+    );
+    assert!(problem.source().is_some(), "the system's word is its cause");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn row_2_a_library_that_cannot_be_read_is_told() {
+    let folder = Folder::new();
+    let library = folder.add_test_plugin_as("probe", "gone");
+    std::fs::remove_file(&library).expect("removed");
+    let problem = check_refused(&folder, "gone", &services::all()).await;
+    assert_eq!(
+        problem.to_string(),
+        "plugin `gone`: cannot read the library `gone.so`"
+    );
+    assert!(problem.source().is_some(), "the system's word is its cause");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn row_2_an_allow_file_that_cannot_be_read_is_told() {
+    let folder = Folder::with_probe();
+    folder.make_unreadable(&folder.allow_file());
+    let slot = folder.host().slot("ada");
+    let problem = refusal(&slot, &wanted("probe", "one"), &services::all()).await;
+    assert!(
+        matches!(&*problem, LoadError::ReadAllowList { .. }),
+        "{problem}"
+    );
+    let expected = format!(
+        "allow-list `{}` cannot be read",
+        folder.allow_file().display()
+    );
+    assert_eq!(problem.to_string(), expected);
+    assert!(problem.source().is_some(), "the system's word is its cause");
+}
+
+/// Makes a build good, takes its trust away, asks for it again, and returns what is logged of it.
+///
+/// On a runtime of one thread everything is logged on this one.
+async fn logged_without(trust: impl FnOnce(&Folder)) -> String {
+    let folder = Folder::with_probe();
+    let (slot, services) = (folder.host().slot("ada"), services::all());
+    slot.ensure(&wanted("probe", "one"), &services).await;
+    slot.ensure(&Wanted::off(), &services).await;
+    trust(&folder);
+    let log = folder.staging().with_extension("log");
+    let file = std::fs::File::create(&log).expect("made");
+    let subscriber = tracing_subscriber::fmt()
+        .with_ansi(false)
+        .with_writer(Arc::new(file));
+    let logging = subscriber.set_default();
+    refusal(&slot, &wanted("probe", "two"), &services).await;
+    drop(logging);
+    let log = std::fs::read_to_string(&log).expect("read");
+    let told = log
+        .lines()
+        .find(|line| line.contains("a good build cannot stand in"));
+    told.unwrap_or_else(|| panic!("nothing is told of the good build:\n{log}"))
+        .to_owned()
+}
+
+#[tokio::test]
+async fn a_good_build_that_is_not_trusted_any_more_is_told_from_a_list_that_cannot_be_read() {
+    let told = logged_without(Folder::trust_nothing).await;
+    assert!(
+        told.contains("is loaded, but not trusted any more"),
+        "{told}"
+    );
+    let told = logged_without(|folder| folder.make_unreadable(&folder.allow_file())).await;
+    assert!(
+        told.contains("plugins.allow.toml` cannot be read"),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_host_whose_threads_cannot_be_started_says_so() {
+    // No address space has room for a thread's stack then.
+    let stack = (1_u64 << 47).to_string();
+    child::run(
+        "loader::rows::without_threads",
+        &[("RUST_MIN_STACK", &stack)],
+    );
+}
+
+#[tokio::test]
+#[ignore = "in a process of its own, where no thread can be started"]
+async fn without_threads() {
+    let folder = Folder::with_probe();
+    let slot = folder.host().slot("ada");
+    let problem = refusal(&slot, &wanted("probe", "one"), &services::all()).await;
+    assert!(matches!(&*problem, LoadError::Threads { .. }), "{problem}");
+    assert_eq!(
+        problem.to_string(),
+        "plugin `probe`: its threads cannot be started"
+    );
+    assert!(problem.source().is_some(), "the system's word is its cause");
 }
