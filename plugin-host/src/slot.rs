@@ -167,10 +167,15 @@ impl Slot {
         }
     }
 
+    /// Begins to make a new instance even if the same is serving, and waits for nothing.
+    pub fn begin_reload(&self, wanted: &Wanted, services: &Services) -> Newcomer {
+        self.0.reload(wanted, services)
+    }
+
     /// Makes a new instance even if the same is serving, for instance because a new build was installed. Waits until it
     /// serves or is refused, or another wish comes.
     pub async fn reload(&self, wanted: &Wanted, services: &Services) -> Change {
-        let newcomer = self.0.reload(wanted, services);
+        let newcomer = self.begin_reload(wanted, services);
         settle(&newcomer, Duration::MAX).await
     }
 }

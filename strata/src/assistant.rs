@@ -42,6 +42,7 @@ mod events;
 mod finish;
 mod info;
 mod plan;
+mod reload;
 mod repair;
 
 /// What an assistant is opened for.

@@ -18,6 +18,10 @@ impl Inner {
         let mut planning = self.planning();
         if let Some(coming) = &planning.coming {
             if coming.wanted().is_same(wanted) && !coming.is_lost() {
+                if self.serves(wanted) {
+                    // Another instance of the same is coming up, and no turn needs it.
+                    return Begun::settled(Outcome::Unchanged);
+                }
                 return Begun::Coming(coming.clone().with_patience(self.patience(wanted)));
             }
             // Not wanted any more: it is let go as soon as it comes.

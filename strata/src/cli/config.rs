@@ -70,11 +70,9 @@ fn show(session: &Session, assistant: &Assistant, origin: bool) -> Report {
         text.push(line);
     }
     let warnings = assistant.config_notices();
-    Report::done(
-        json!({ "tier": config.tier(), "settings": data }),
-        text.finish(),
-    )
-    .warn(warnings.into_iter().map(|notice| notice.message))
+    // Which tier follows from the settings is only half of what is to be known of it: `tier show` says both.
+    Report::done(json!({ "settings": data }), text.finish())
+        .warn(warnings.into_iter().map(|notice| notice.message))
 }
 
 /// Returns where a value comes from. A switch that is as it was before a fault comes from none of the layers.
@@ -124,6 +122,6 @@ async fn changed(
             "origin": origin_name(&assistant.config_kept(), &key, got.origin),
         }));
     }
-    let data = json!({ "settings": data, "tier": assistant.config().tier() });
+    let data = json!({ "settings": data });
     Ok(Report::done(data, text.finish()).warn(warnings.iter().map(ToString::to_string)))
 }

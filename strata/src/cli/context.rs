@@ -110,7 +110,7 @@ fn failure(action: &str, error: &StrataError) -> String {
 }
 
 /// Says which tier is configured and what serves.
-fn described(trace: &TurnTrace) -> String {
+pub(super) fn described(trace: &TurnTrace) -> String {
     let configured = trace.configured;
     trace.serving.as_ref().map_or_else(
         || format!("tier {configured} is configured, none serves"),

@@ -269,8 +269,8 @@ async fn play(
         .collect();
     let data = json!({
         "turn": number,
-        "tier": turn.tier,
-        "serving": trace.serving.as_ref().map(|serving| &serving.plugin),
+        "configured": trace.configured,
+        "serving": trace.serving,
         "message": turn.user,
         "sections": trace.sections,
         "already_resident": trace.already_resident,

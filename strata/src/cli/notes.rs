@@ -20,14 +20,20 @@ pub(crate) async fn init(session: &Session, args: InitArgs) -> Result<Report, Fa
         time_zone: Some(zone.clone()),
     };
     let root = session.strata()?.init(session.id(), options).await?;
+    // The home's own file and the environment have a say in it too.
+    let configured = session.assistant(Access::ReadOnly).await?.config().tier();
     let text = format!(
-        "created `{}` on tier v3, time zone {zone}\nnext: `strata ingest ~/notes`, then `strata context \"…\"`",
+        "created `{}`, time zone {zone}; tier {configured} is configured, none serves yet\nnext: `strata ingest ~/notes`, then `strata context \"…\"`",
         root.display()
     );
-    Ok(Report::done(
-        json!({ "assistant": session.id(), "path": root, "tier": "v3", "time_zone": zone }),
-        text,
-    ))
+    let data = json!({
+        "assistant": session.id(),
+        "path": root,
+        "configured": configured,
+        "serving": null,
+        "time_zone": zone,
+    });
+    Ok(Report::done(data, text))
 }
 
 /// Returns the name of this computer's time zone; it is only a suggestion that `init` writes down.

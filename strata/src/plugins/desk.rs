@@ -49,6 +49,12 @@ impl TierDesk {
         Followed { newcomer, problem }
     }
 
+    /// Begins to make a new instance of the configured tier, also when the same serves already; `None` when none is wanted.
+    pub(crate) fn reload(&self, config: &Arc<Config>, services: &Services) -> Option<Newcomer> {
+        let wanted = self.wanted(config);
+        (wanted.tier != Tier::Off).then(|| self.slot.begin_reload(&wanted, services))
+    }
+
     /// Returns what the host saw go wrong in the builds of this process.
     pub(crate) fn incidents(&self) -> Vec<BuildIncidents> {
         self.slot.incidents()

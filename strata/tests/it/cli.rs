@@ -358,12 +358,16 @@ fn every_tier_serves_and_off_is_off() {
             "<knowledge_base>"
         };
         let set = fixture.data(&["tier", "set", tier]);
-        assert_eq!(set["configured"], tier);
         let shown = fixture.data(&["tier", "show"]);
         assert_eq!(
             (&shown["configured"], &shown["serving"]["tier"]),
             (&tier.into(), &tier.into()),
             "{shown}"
+        );
+        assert_eq!(
+            (&set["configured"], &set["serving"]),
+            (&shown["configured"], &shown["serving"]),
+            "{set}"
         );
         let asked = fixture.data(&["context", QUESTION]);
         assert_eq!(asked["trace"]["configured"], tier);

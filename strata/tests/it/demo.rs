@@ -22,7 +22,7 @@ fn two_runs_inject_the_same_bytes() {
     let turns = first["turns"].as_array().unwrap();
     let played: Vec<(u64, &str)> = turns
         .iter()
-        .filter_map(|turn| Some((turn["turn"].as_u64()?, turn["tier"].as_str()?)))
+        .filter_map(|turn| Some((turn["turn"].as_u64()?, turn["configured"].as_str()?)))
         .collect();
     let script = ["v1", "v1", "v2", "v2", "v3", "v3", "v3", "off", "v3", "v3"];
     let there: Vec<(u64, &str)> = (1..)
@@ -33,7 +33,9 @@ fn two_runs_inject_the_same_bytes() {
     let left_out = first["left_out"].as_array().unwrap();
     assert_eq!(left_out.len(), script.len() - there.len());
     for turn in turns {
-        let off = turn["tier"] == "off";
+        let off = turn["configured"] == "off";
+        let serving = turn["serving"]["tier"].as_str().unwrap_or("off");
+        assert_eq!(turn["configured"], serving, "{turn:#}");
         assert_eq!(
             turn["text"] == "",
             off || turn["sections"].as_array().unwrap().is_empty() && turn["turn"] == 10,

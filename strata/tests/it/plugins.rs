@@ -1,6 +1,7 @@
 //! Plugins: listed, verified, trusted; and what a turn is worth without one.
 
 use memory_core::predicates::registry::BUILT;
+use plugin_host::sha256_hex;
 use strata::{Access, Strata, Tier, TurnInput};
 
 use crate::fixture::{Fixture, Run, built_plugins};
@@ -154,4 +155,86 @@ async fn what_a_plugin_did_is_counted() {
         "nothing was attached"
     );
     assert_eq!(counted.slots.len(), 1);
+}
+
+/// Installs another build of tier v3 and returns its checksum: the same code with bytes behind it that no loader reads.
+fn install_another_build(fixture: &Fixture) -> String {
+    let library = fixture.plugins().join("libtier_v3.so");
+    let mut bytes = std::fs::read(&library).unwrap();
+    bytes.extend(b"another build");
+    let sha256 = sha256_hex(&bytes);
+    // Replaced by another file, as whoever installs a build does.
+    let new = fixture.plugins().join("new");
+    std::fs::write(&new, &bytes).unwrap();
+    std::fs::rename(&new, &library).unwrap();
+    let manifest = fixture.plugins().join("tier-v3.plugin.toml");
+    let text = std::fs::read_to_string(&manifest).unwrap();
+    let line = |line: &str| match line.split(' ').next() {
+        Some("sha256") => format!("sha256 = \"{sha256}\"\n"),
+        Some("bytes") => format!("bytes = {}\n", bytes.len()),
+        _ => format!("{line}\n"),
+    };
+    std::fs::write(&manifest, text.lines().map(line).collect::<String>()).unwrap();
+    sha256
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_build_that_is_installed_serves_once_a_host_asks_for_it() {
+    let fixture = Fixture::ingested();
+    let assistant = fixture.reopen(Access::ReadWrite).await;
+    let serving = |status: strata::TierStatus| status.serving.map(|serving| serving.sha256);
+    let first = serving(assistant.tier_status().await.unwrap()).unwrap();
+    let second = install_another_build(&fixture);
+
+    let refused = assistant.reload_tier().await.unwrap();
+    assert!(
+        refused
+            .reason
+            .as_ref()
+            .is_some_and(|reason| reason.contains("is not on the allow-list")),
+        "{refused:?}"
+    );
+    assert_eq!(serving(refused), Some(first.clone()), "it serves on");
+
+    fixture.run(&["plugins", "trust", "tier-v3"]).expect(0);
+    let before = assistant
+        .begin_turn(TurnInput::owner("before", "tape robot"))
+        .await;
+    assert_eq!(
+        before.trace.serving.as_ref().map(|serving| &serving.sha256),
+        Some(&first),
+        "nobody has asked for it"
+    );
+    let reloaded = assistant.reload_tier().await.unwrap();
+    assert_eq!((reloaded.configured, &reloaded.reason), (Tier::V3, &None));
+    assert_eq!(serving(reloaded), Some(second.clone()));
+    // The turn that the old instance began is finished by it.
+    assistant.attached(&before).await.unwrap();
+    let after = assistant
+        .begin_turn(TurnInput::owner("after", "tape robot"))
+        .await;
+    assert_eq!(
+        after.trace.serving.map(|serving| serving.sha256),
+        Some(second)
+    );
+    assert!(!after.trace.sections.is_empty());
+
+    assistant.set_tier(Tier::Off).await.unwrap();
+    let off = assistant.reload_tier().await.unwrap();
+    assert_eq!((off.configured, off.serving), (Tier::Off, None));
+}
+
+#[test]
+fn trusting_a_plugin_keeps_what_people_wrote_into_the_list() {
+    let fixture = Fixture::ingested();
+    let list = fixture.path("home/plugins.allow.toml");
+    let written = format!(
+        "# Ask Nora before you add to this.\n\n[[allow]]\nsha256 = \"{}\" # reviewed\nid = \"gone\"\n",
+        "0".repeat(64)
+    );
+    std::fs::write(&list, &written).unwrap();
+    fixture.run(&["plugins", "trust", "tier-v3"]).expect(0);
+    let text = std::fs::read_to_string(&list).unwrap();
+    assert!(text.starts_with(&written), "{text}");
+    assert!(text[written.len()..].contains("id = \"tier-v3\""), "{text}");
 }

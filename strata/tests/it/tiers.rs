@@ -35,6 +35,16 @@ async fn check_every_place(fixture: &Fixture, expected: &Expected) {
     });
     assert!(text.contains(&served), "{text}");
 
+    // `tier set`, which changes nothing here.
+    let set = fixture.data(&["tier", "set", configured]);
+    assert_eq!(set["configured"], configured, "{set}");
+    assert_eq!(set["serving"]["tier"].as_str(), serving_tier, "{set}");
+    let text = fixture.run(&["tier", "set", configured]).expect(0).out;
+    assert!(
+        text.contains(&format!("configured: {configured}")) && text.contains(&served),
+        "{text}"
+    );
+
     // A turn's trace, as data, as text and in the log.
     let asked = fixture.data(&["context", "tape robot"]);
     assert_eq!(asked["trace"]["configured"], configured, "{asked}");

@@ -3,11 +3,12 @@
 use std::io::Write as _;
 use std::time::Duration;
 
-use strata::{Injection, Tier};
+use strata::Injection;
 
 use super::Played;
 use super::script::ScriptTurn;
 use crate::cli::Session;
+use crate::cli::context::described;
 use crate::cli::output::{Failure, Lines, columns};
 use crate::cli::terminal::for_terminal;
 
@@ -21,26 +22,15 @@ pub(super) fn describe(
 ) -> String {
     let style = session.console.style;
     let trace = &injection.trace;
-    let served = trace.serving.as_ref().map_or_else(
-        || {
-            if turn.tier == Tier::Off {
-                "memory is off"
-            } else {
-                "nobody serves"
-            }
-            .to_owned()
-        },
-        |serving| format!("{} {}", serving.plugin, serving.version),
-    );
     let embedding = trace.timings.embedding.map_or_else(String::new, |time| {
         format!(", {} of it embedding", millis(time))
     });
     let mut lines = Lines::default();
     lines.push("");
     lines.push(format!(
-        "{} {} ({served}), {}{embedding}",
+        "{} {}, {}{embedding}",
         style.bold(format!("turn {number}")),
-        style.cyan(turn.tier),
+        style.cyan(described(trace)),
         millis(trace.timings.total)
     ));
     lines.push(format!("  {} {}", style.dim("user:"), turn.user));
