@@ -364,11 +364,20 @@ fn install(folder: &Path, package: &Package, built: &[Built], abi: &str) -> Resu
     let found = built
         .iter()
         .find(|candidate| candidate.package == package.manifest_path.as_str());
-    let library = &found
-        .with_context(|| {
-            format!("`{}` builds no dynamic library; its manifest needs `crate-type = [\"cdylib\", \"rlib\"]`", package.name)
-        })?
-        .library;
+    let found = found.with_context(|| {
+        format!("`{}` builds no dynamic library; its manifest needs `crate-type = [\"cdylib\", \"rlib\"]`", package.name)
+    })?;
+    install_library(folder, &package.name, &package.metadata, found, abi)
+}
+
+fn install_library(
+    folder: &Path,
+    id: &str,
+    metadata: &serde_json::Value,
+    built: &Built,
+    abi: &str,
+) -> Result<PathBuf> {
+    let library = &built.library;
     let bytes =
         fs::read(library).with_context(|| format!("cannot read `{}`", library.display()))?;
     let file = library
@@ -376,14 +385,14 @@ fn install(folder: &Path, package: &Package, built: &[Built], abi: &str) -> Resu
         .context("a library has a file name")?
         .to_string_lossy()
         .into_owned();
-    let sidecar = Sidecar::new(&package.name, &package.metadata, file, &bytes, abi)?;
+    let sidecar = Sidecar::new(id, metadata, file, &bytes, abi)?;
 
     let installed = folder.join(&sidecar.file);
     let changed = files::write_atomic(&installed, &bytes)?;
-    files::write_atomic(
-        &folder.join(sidecar.file_name()),
-        sidecar.render().as_bytes(),
-    )?;
+    let manifest = folder.join(sidecar.file_name());
+    if files::write_atomic(&manifest, sidecar.render().as_bytes())? {
+        remove_signature(&manifest)?;
+    }
     say(format_args!(
         "{:<20} {:<4} {:>10}  {}{}",
         sidecar.id,
@@ -395,6 +404,25 @@ fn install(folder: &Path, package: &Package, built: &[Built], abi: &str) -> Resu
     Ok(installed)
 }
 
+/// Removes the signature of a manifest that has just changed. It fits no longer, and a host that knows any key would refuse
+/// the plugin for it.
+fn remove_signature(manifest: &Path) -> Result<()> {
+    let signature = sidecar::signature(manifest);
+    match fs::remove_file(&signature) {
+        Ok(()) => {
+            note(format_args!(
+                "plugins: removed `{}`, which signed the build before; sign this one with `strata plugins sign`",
+                signature.display()
+            ));
+            Ok(())
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) => {
+            Err(error).with_context(|| format!("cannot remove `{}`", signature.display()))
+        }
+    }
+}
+
 /// Removes what belongs to crates that are gone, so that a deleted tier cannot be loaded any more.
 fn prune(checkout: &Checkout, known: &BTreeSet<PathBuf>) -> Result<()> {
     let folder = checkout.plugins();
@@ -402,6 +430,7 @@ fn prune(checkout: &Checkout, known: &BTreeSet<PathBuf>) -> Result<()> {
     for path in find_sidecars(&folder)? {
         if known.contains(&path) {
             wanted.insert(path.with_file_name(Sidecar::read(&path)?.file));
+            wanted.insert(sidecar::signature(&path));
             wanted.insert(path);
         }
     }
@@ -445,7 +474,7 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
-    use super::{Options, locked_version, prune, seed_lock};
+    use super::{Built, Options, install_library, locked_version, prune, seed_lock};
     use crate::checkout::Checkout;
 
     #[test]
@@ -462,7 +491,13 @@ mod tests {
             fs::write(plugins.join(format!("{id}.plugin.toml")), text).expect("write");
             fs::write(plugins.join(format!("lib{id}.so")), "x").expect("write");
         }
-        fs::write(plugins.join("stray.so"), "x").expect("write");
+        for stray in [
+            "stray.so",
+            "tier-a.plugin.toml.sig",
+            "tier-b.plugin.toml.sig",
+        ] {
+            fs::write(plugins.join(stray), "x").expect("write");
+        }
         prune(
             &checkout,
             &BTreeSet::from([plugins.join("tier-b.plugin.toml")]),
@@ -473,9 +508,34 @@ mod tests {
             left,
             [
                 plugins.join("libtier-b.so"),
-                plugins.join("tier-b.plugin.toml")
+                plugins.join("tier-b.plugin.toml"),
+                plugins.join("tier-b.plugin.toml.sig")
             ]
         );
+    }
+
+    #[test]
+    fn a_signature_goes_with_the_build_that_it_signed() {
+        let folder = tempfile::tempdir().expect("a temporary folder can be made");
+        let library = folder.path().join("libmine.so");
+        let metadata =
+            serde_json::json!({ "strata": { "tier": "v3", "requires": [], "uses": [] } });
+        let plugins = folder.path().join("plugins");
+        let signature = plugins.join("mine.plugin.toml.sig");
+        let install = |bytes: &str| {
+            fs::write(&library, bytes).expect("write");
+            let built = Built {
+                package: "Cargo.toml".to_owned(),
+                library: library.clone(),
+            };
+            install_library(&plugins, "mine", &metadata, &built, "1.0.0").expect("installed");
+        };
+        install("one");
+        fs::write(&signature, "signed").expect("write");
+        install("one");
+        assert!(signature.exists(), "an equal build has the same manifest");
+        install("two");
+        assert!(!signature.exists(), "it fits no longer");
     }
 
     #[test]

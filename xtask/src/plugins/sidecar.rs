@@ -155,6 +155,13 @@ pub(crate) fn file_name(id: &str) -> String {
     format!("{id}{SUFFIX}")
 }
 
+/// Returns where the signature of a manifest stands, if it has one.
+pub(crate) fn signature(manifest: &Path) -> PathBuf {
+    let mut name = manifest.as_os_str().to_owned();
+    name.push(".sig");
+    PathBuf::from(name)
+}
+
 /// Returns the manifests in a folder, sorted; a missing folder has none.
 pub(crate) fn find(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut found = files::walk(folder)?;
