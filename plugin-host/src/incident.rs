@@ -11,13 +11,11 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
+use crate::limits::MOST_PANICS;
 use crate::text::cut;
 
 /// Incidents remembered of a build; the oldest gives way.
 const REMEMBERED: usize = 32;
-
-/// Faults remembered of a build. No limit for a quarantine is larger than this.
-pub(crate) const FAULTS_REMEMBERED: usize = 64;
 
 /// Bytes of an incident's message.
 const MESSAGE: usize = 512;
@@ -130,7 +128,7 @@ struct Fault {
 impl Kept {
     fn count(&mut self, fault: Fault) {
         self.faults.push_back(fault);
-        if self.faults.len() > FAULTS_REMEMBERED {
+        if self.faults.len() > MOST_PANICS {
             self.faults.pop_front();
         }
     }

@@ -90,7 +90,7 @@ mod tests {
         AllowEntry {
             id: id.to_owned(),
             sha256: digit.repeat(64),
-            note: "by \"hand\"".to_owned(),
+            note: "by hand".to_owned(),
         }
     }
 
@@ -131,7 +131,7 @@ mod tests {
             rest,
             Some(
                 format!(
-                    "\n[[allow]]\nid = \"tier-v2\"\nsha256 = \"{third}\"\nnote = 'by \"hand\"'\n"
+                    "\n[[allow]]\nid = \"tier-v2\"\nsha256 = \"{third}\"\nnote = \"by hand\"\n"
                 )
                 .as_str()
             ),

@@ -234,13 +234,13 @@ pub(crate) struct RestoreArgs {
 }
 
 #[derive(Debug, Args)]
-#[group(id = "target", required = true, multiple = false, args = ["page", "entry", "conversation"])]
 pub(crate) struct EraseArgs {
     /// A page, with every version of it that is kept
-    #[arg(long, value_name = "SLUG", value_parser = name)]
+    #[arg(long, value_name = "SLUG", value_parser = name, required_unless_present_any = ["entry", "conversation"],
+          conflicts_with_all = ["entry", "conversation"])]
     pub(crate) page: Option<String>,
     /// An entry of the buffer and the archive: what `remember` printed, or what follows `^m-`
-    #[arg(long, value_name = "ID", value_parser = name)]
+    #[arg(long, value_name = "ID", value_parser = name, conflicts_with = "conversation")]
     pub(crate) entry: Option<String>,
     /// A conversation
     #[arg(long, value_name = "ID", value_parser = name)]
@@ -343,6 +343,19 @@ mod tests {
         assert!(Cli::try_parse_from(["strata", "ingest", "--manifest", "-"]).is_ok());
         assert!(Cli::try_parse_from(["strata", "ingest", "a", "--manifest", "-"]).is_err());
         assert!(Cli::try_parse_from(["strata", "config", "get", ""]).is_err());
+    }
+
+    #[test]
+    fn one_thing_is_erased_at_a_time() {
+        let parses = |rest: &[&str]| {
+            let line: Vec<&str> = ["strata", "erase"]
+                .into_iter()
+                .chain(rest.iter().copied())
+                .collect();
+            Cli::try_parse_from(line).is_ok()
+        };
+        assert!(parses(&["--page", "a", "--yes"]) && parses(&["--entry", "a"]));
+        assert!(!parses(&["--yes"]) && !parses(&["--page", "a", "--entry", "b"]));
     }
 
     #[test]
