@@ -63,35 +63,37 @@ fn stage_at(folder: &Path, sha256: &str, library: &[u8], now: SystemTime) -> io:
     let path = folder.join(format!("{sha256}{COPY}"));
     let mut written = false;
     for _ in 0..ATTEMPTS {
-        if let Some(held) = hold(&path, library, now)? {
+        if let Some(held) = hold(&path, library, now) {
             if written {
                 prune::prune(folder, now);
             }
             return Ok(Staged { path, held });
         }
-        write(folder, sha256, library, &path)?;
-        written = true;
+        match write(folder, sha256, library, &path) {
+            Ok(()) => written = true,
+            // Its temporary was taken for an old one in the moment before it was locked, as when a clock has jumped.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
     }
     let reason = "its private copy is gone or changed whenever it is looked at";
     Err(io::Error::new(io::ErrorKind::ResourceBusy, reason))
 }
 
 /// Holds the copy at a path if it is the library, and notes that it was used now.
-fn hold(path: &Path, library: &[u8], now: SystemTime) -> io::Result<Option<File>> {
-    let Ok(mut file) = File::open(path) else {
-        return Ok(None);
-    };
+fn hold(path: &Path, library: &[u8], now: SystemTime) -> Option<File> {
+    let mut file = File::open(path).ok()?;
     lock_shared(&file);
     // Compared by content, not by name alone: a copy that a disk fault or a hand has changed is replaced. And before the
     // lock was had, the file may have been removed.
     let mut staged = Vec::with_capacity(library.len());
     let is_it = file.read_to_end(&mut staged).is_ok() && staged == library;
     if !is_it || !is_at(&file, path) {
-        return Ok(None);
+        return None;
     }
     // A copy whose time cannot be set looks older than it is, and is made again one day.
     drop(file.set_modified(now));
-    Ok(Some(file))
+    Some(file)
 }
 
 /// Locks a copy against removal. On a file system without locks nothing is ever removed, so none are needed.

@@ -291,8 +291,8 @@ impl Drop for Inside {
         state.inside_since = None;
         if let Some(loss) = state.lost.take() {
             // It came back after all, and takes calls again.
-            self.0.pool.blocked.fetch_sub(1, Ordering::SeqCst);
             self.0.shared.record.came_back(loss);
+            self.0.pool.blocked.fetch_sub(1, Ordering::SeqCst);
         }
     }
 }

@@ -145,7 +145,10 @@ fn whoever_has_checked_a_copy_can_open_it_while_others_remove() {
                 })
             })
             .collect();
-        let ended: Vec<_> = loaders.into_iter().map(|loader| loader.join()).collect();
+        let ended: Vec<_> = loaders
+            .into_iter()
+            .map(std::thread::ScopedJoinHandle::join)
+            .collect();
         done.store(true, Ordering::Relaxed);
         pruner.join().expect("it ends");
         for loader in ended {

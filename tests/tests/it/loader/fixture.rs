@@ -102,6 +102,12 @@ pub(super) fn foreign_library() -> Vec<u8> {
     std::fs::read(path).expect("it is readable")
 }
 
+/// Makes a file one that nobody can read, root included: a link to itself.
+pub(super) fn make_unreadable(path: &Path) {
+    std::fs::remove_file(path).ok();
+    std::os::unix::fs::symlink(path, path).expect("linked");
+}
+
 /// A plugin folder, an allow file, a staging folder and a host over them.
 pub(super) struct Folder {
     folder: TempDir,
@@ -284,12 +290,6 @@ impl Folder {
             note: "made by a test".to_owned(),
         });
         std::fs::write(self.allow_file(), list.render()).expect("written");
-    }
-
-    /// Makes a file one that nobody can read, root included: a link to itself.
-    pub(super) fn make_unreadable(&self, path: &Path) {
-        std::fs::remove_file(path).ok();
-        std::os::unix::fs::symlink(path, path).expect("linked");
     }
 
     pub(super) fn plugins(&self) -> PathBuf {

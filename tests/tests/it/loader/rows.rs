@@ -9,7 +9,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::child;
 
-use super::fixture::{Folder, wanted};
+use super::fixture::{Folder, make_unreadable, wanted};
 use super::{check_refused, check_serves, services};
 
 /// Asks for something that cannot be had, and returns what is said.
@@ -190,7 +190,7 @@ async fn row_2_a_library_that_cannot_be_read_is_told() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn row_2_an_allow_file_that_cannot_be_read_is_told() {
     let folder = Folder::with_probe();
-    folder.make_unreadable(&folder.allow_file());
+    make_unreadable(&folder.allow_file());
     let slot = folder.host().slot("ada");
     let problem = refusal(&slot, &wanted("probe", "one"), &services::all()).await;
     assert!(
@@ -237,7 +237,7 @@ async fn a_good_build_that_is_not_trusted_any_more_is_told_from_a_list_that_cann
         told.contains("is loaded, but not trusted any more"),
         "{told}"
     );
-    let told = logged_without(|folder| folder.make_unreadable(&folder.allow_file())).await;
+    let told = logged_without(|folder| make_unreadable(&folder.allow_file())).await;
     assert!(
         told.contains("plugins.allow.toml` cannot be read"),
         "{told}"
