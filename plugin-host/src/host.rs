@@ -12,7 +12,7 @@ use memory_core::causes::with_causes;
 use memory_core::predicates::Tier;
 use memory_core::services::{CallScope, Capability, Requester, Services};
 use tokio::runtime::Handle;
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::allow::AllowList;
 use crate::build::{Build, Guest};
@@ -87,8 +87,8 @@ pub(crate) enum Source {
 
 /// A wait for the thread that loads a library and makes an instance.
 ///
-/// When it ends before that thread does, because it took too long or because the slot that asked is gone, the thread goes
-/// on being watched. If it has not ended when it would be tried again, it is taken for one that never will.
+/// When it ends before that thread does, because it took too long or because nobody wants the instance any more, the thread
+/// goes on being watched. If it has not ended when it would be tried again, it is taken for one that never will.
 struct Awaited {
     made: Option<oneshot::Receiver<Result<Instance, LoadError>>>,
     progress: Progress,
@@ -300,7 +300,8 @@ impl PluginHost {
             && !trusted.still(build.manifest(), build.sha256(), &build.trust())
     }
 
-    /// Loads, makes and asks an instance for its health. Nothing that serves is touched.
+    /// Loads, makes and asks an instance for its health. Nothing that serves is touched. The place is taken until the loading
+    /// thread has ended.
     pub(crate) async fn bring_up(
         self: &Arc<Self>,
         assistant: &str,
@@ -308,6 +309,7 @@ impl PluginHost {
         source: Source,
         config: &str,
         services: &Services,
+        place: OwnedSemaphorePermit,
     ) -> Result<Instance, LoadError> {
         let plugin = match &source {
             Source::Named(plugin) => plugin.clone(),
@@ -323,6 +325,7 @@ impl PluginHost {
             let made = host.load_and_create(&assistant, tier, source, &config, services, &told);
             // Nobody may be waiting any more, and then the instance is shut down here.
             drop(sender.send(made));
+            drop(place);
         };
         std::thread::Builder::new()
             .name("strata-plugin-load".to_owned())

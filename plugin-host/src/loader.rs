@@ -174,11 +174,13 @@ impl Loader {
             // To open a refused one once more takes no more memory.
             Some(Library::Refused) | None => {}
         }
-        libraries.insert(sidecar.sha256.clone(), Library::Opening(Instant::now()));
+        let opening = Library::Opening(Instant::now());
+        let before = libraries.insert(sidecar.sha256.clone(), opening);
         Ok(Claim::Opening(Opening {
             loader: self,
             sha256: &sidecar.sha256,
-            ended: None,
+            // One that was refused stays loaded, and counted, whatever becomes of this attempt.
+            ended: before.filter(|before| matches!(before, Library::Refused)),
         }))
     }
 

@@ -42,9 +42,9 @@ mod refusals;
 mod status;
 mod wish;
 
-/// Newcomers of one slot that may come up at once. When settings change faster than they do, the later ones wait, and most
-/// are not wanted any more when it is their turn.
-const NEWCOMERS_AT_ONCE: usize = 2;
+/// Threads of one slot that may load and make instances at once, those included that nobody waits for any more. When
+/// settings change faster than they end, the later ones wait, and most are not wanted any more when it is their turn.
+const LOADING_AT_ONCE: usize = 8;
 
 /// What serves one assistant.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ struct Inner {
     /// Never held while anything is waited for.
     planning: Mutex<Planning>,
     told: Mutex<Told>,
-    raising: Semaphore,
+    loading: Arc<Semaphore>,
     counters: Arc<ChangeCounters>,
 }
 
@@ -73,6 +73,13 @@ struct Planning {
 }
 
 impl Planning {
+    /// Lets what is coming up go: it is not wanted any more.
+    fn let_go(&mut self) {
+        if let Some(coming) = self.coming.take() {
+            coming.let_go();
+        }
+    }
+
     /// Returns whether a newcomer is the one that is wanted now.
     fn awaits(&self, number: u64) -> bool {
         self.coming
@@ -83,7 +90,9 @@ impl Planning {
 
 #[derive(Debug)]
 struct Told {
-    configured: Tier,
+    /// What is configured.
+    wanted: Wanted,
+    /// Why that does not serve.
     problem: Option<Arc<LoadError>>,
     pending: Option<Pending>,
     /// Every tier that was ever configured.
@@ -102,12 +111,12 @@ impl Slot {
             current: ArcSwapOption::empty(),
             planning: Mutex::default(),
             told: Mutex::new(Told {
-                configured: Tier::Off,
+                wanted: Wanted::off(),
                 problem: None,
                 pending: None,
                 followed: BTreeSet::new(),
             }),
-            raising: Semaphore::new(NEWCOMERS_AT_ONCE),
+            loading: Arc::new(Semaphore::new(LOADING_AT_ONCE)),
             counters,
         }))
     }
@@ -122,7 +131,7 @@ impl Slot {
         let serving = inner.current.load().as_ref().map(|active| active.serving());
         let told = inner.told();
         SlotStatus {
-            configured: told.configured,
+            configured: told.wanted.tier,
             serving,
             problem: told.problem.clone(),
             pending: told.pending.clone(),
@@ -146,7 +155,8 @@ impl Slot {
         builds
     }
 
-    /// Pins what serves now for one turn.
+    /// Pins what serves now for one turn, of whichever tier it is: while a newcomer of another tier comes up, the old one
+    /// still serves. The turn tells its tier.
     pub fn pin(&self) -> Result<PinnedTurn, SlotError> {
         let lease = Lease::take(&self.0.current).ok_or(SlotError::Empty)?;
         Ok(PinnedTurn::new(Arc::clone(&self.0.host), lease))
@@ -167,23 +177,25 @@ impl Slot {
         }
     }
 
-    /// Begins to make a new instance even if the same is serving, and waits for nothing.
-    pub fn begin_reload(&self, wanted: &Wanted, services: &Services) -> Newcomer {
+    /// Begins to make a new instance even if the same is serving, and waits for nothing. The wish for no tier is followed as
+    /// ever.
+    pub fn begin_reload(&self, wanted: &Wanted, services: &Services) -> Begun {
         self.0.reload(wanted, services)
     }
 
     /// Makes a new instance even if the same is serving, for instance because a new build was installed. Waits until it
     /// serves or is refused, or another wish comes.
     pub async fn reload(&self, wanted: &Wanted, services: &Services) -> Change {
-        let newcomer = self.begin_reload(wanted, services);
-        settle(&newcomer, Duration::MAX).await
+        match self.begin_reload(wanted, services) {
+            Begun::Settled(change) => change,
+            Begun::Coming(newcomer) => settle(&newcomer, Duration::MAX).await,
+        }
     }
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        // What is coming up finds that nobody wants it.
-        self.0.planning().coming = None;
+        self.0.planning().let_go();
     }
 }
 
@@ -195,8 +207,14 @@ async fn settle(newcomer: &Newcomer, patience: Duration) -> Change {
     {
         return Change::without_newcomer(Outcome::Coming);
     }
-    let change = newcomer.take_change();
-    change.unwrap_or_else(|| Change::without_newcomer(Outcome::Unchanged))
+    let otherwise = || {
+        Change::without_newcomer(if newcomer.is_let_go() {
+            Outcome::Superseded
+        } else {
+            Outcome::Unchanged
+        })
+    };
+    newcomer.take_change().unwrap_or_else(otherwise)
 }
 
 impl Inner {
@@ -211,7 +229,7 @@ impl Inner {
     /// Returns whether a wish is true.
     fn serves(&self, wanted: &Wanted) -> bool {
         match self.current.load().as_ref() {
-            None => wanted.tier == Tier::Off && self.told().configured == Tier::Off,
+            None => wanted.tier == Tier::Off && self.told().wanted.tier == Tier::Off,
             Some(active) => {
                 active.wanted.is_same(wanted)
                     && !active.fallback
@@ -249,21 +267,27 @@ impl Inner {
         add(counter(self.host.changes()), 1);
     }
 
-    fn tell(&self, configured: Tier, problem: Option<Arc<LoadError>>) {
+    fn tell(&self, wanted: &Wanted, problem: Option<Arc<LoadError>>) {
         let mut told = self.told();
-        told.configured = configured;
+        told.wanted = wanted.clone();
         told.problem = problem;
         told.pending = None;
-        told.followed.insert(configured);
+        told.followed.insert(wanted.tier);
     }
 
-    fn tell_pending(&self, pending: Option<Pending>) {
+    /// Tells that something is done about a wish. What was wrong with this very wish is told until it is known whether it
+    /// still is; what was wrong with another is not.
+    fn tell_begun(&self, wanted: &Wanted, pending: Option<Pending>) {
+        let problem = Some(self.told())
+            .filter(|told| told.wanted.is_same(wanted))
+            .and_then(|told| told.problem.clone());
+        self.tell(wanted, problem);
         self.told().pending = pending;
     }
 
     /// Logs what was decided, so that the log tells which instance served when.
     fn say(&self, change: &Change) {
-        let configured = self.told().configured;
+        let configured = self.told().wanted.tier;
         let current = self.current.load();
         let serving = current.as_ref().map(|active| active.serving());
         let serving = serving.as_ref();

@@ -116,7 +116,12 @@ fn write(folder: &Path, sha256: &str, library: &[u8], path: &Path) -> io::Result
     let number = TEMPORARY.fetch_add(1, Ordering::Relaxed);
     let name = format!("{sha256}.{}.{number}{UNFINISHED}", std::process::id());
     let temporary = folder.join(name);
-    let written = write_new(&temporary, library).and_then(|_held| fs::rename(&temporary, path));
+    let written = write_new(&temporary, library).and_then(|_held| {
+        // Whoever removes a copy has looked at what is at its place, and nothing may take that place in between.
+        let store = File::open(folder)?;
+        lock_shared(&store);
+        fs::rename(&temporary, path)
+    });
     if written.is_err() {
         // What is left of a failed write is of no use; failing to remove it changes nothing.
         drop(fs::remove_file(&temporary));

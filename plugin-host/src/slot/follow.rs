@@ -17,15 +17,14 @@ impl Inner {
         }
         let mut planning = self.planning();
         if let Some(coming) = &planning.coming {
-            if coming.wanted().is_same(wanted) && !coming.is_lost() {
+            if coming.wanted().is_same(wanted) && !coming.is_over() {
                 if self.serves(wanted) {
                     // Another instance of the same is coming up, and no turn needs it.
                     return Begun::settled(Outcome::Unchanged);
                 }
                 return Begun::Coming(coming.clone().with_patience(self.patience(wanted)));
             }
-            // Not wanted any more: it is let go as soon as it comes.
-            planning.coming = None;
+            planning.let_go();
         }
         let limits = self.host.limits();
         let refused = planning
@@ -33,31 +32,34 @@ impl Inner {
             .reason(wanted, Instant::now(), limits.retry);
         if self.serves(wanted) {
             // What was refused or postponed is not wanted any more. A refused reload of this same wish remains a problem.
-            self.tell(wanted.tier, refused);
+            self.tell(wanted, refused);
             return Begun::settled(Outcome::Unchanged);
         }
         if wanted.tier == Tier::Off {
             planning.refusals.clear();
-            self.tell(wanted.tier, None);
+            self.tell(wanted, None);
             let change = self.empty(&mut planning);
             self.say(&change);
             return Begun::Settled(change);
         }
         if let Some(problem) = refused {
-            self.tell(wanted.tier, Some(problem));
+            self.tell(wanted, Some(problem));
             return self.stay_refused(&mut planning, wanted, services);
         }
         if let Some(pending) = self.must_wait(&planning, wanted) {
-            self.tell_pending(Some(pending));
+            self.tell_begun(wanted, Some(pending));
             self.count(|counters| &counters.postponed);
             return Begun::settled(Outcome::Postponed);
         }
         Begun::Coming(self.send_for(&mut planning, wanted, services, Errand::Wish))
     }
 
-    pub(super) fn reload(self: &Arc<Self>, wanted: &Wanted, services: &Services) -> Newcomer {
+    pub(super) fn reload(self: &Arc<Self>, wanted: &Wanted, services: &Services) -> Begun {
+        if wanted.tier == Tier::Off {
+            return self.follow(wanted, services);
+        }
         let mut planning = self.planning();
-        self.send_for(&mut planning, wanted, services, Errand::Reload)
+        Begun::Coming(self.send_for(&mut planning, wanted, services, Errand::Reload))
     }
 
     /// Returns whether there is nothing to tell about what serves, and nothing under way.
@@ -107,13 +109,8 @@ impl Inner {
         services: &Services,
         errand: Errand,
     ) -> Newcomer {
-        let configured = self.told().configured;
-        if configured == wanted.tier {
-            // What was wrong with it is told of until it is known whether it still is.
-            self.tell_pending(None);
-        } else {
-            self.tell(wanted.tier, None);
-        }
+        self.tell_begun(wanted, None);
+        planning.let_go();
         planning.newcomers += 1;
         let patience = self.patience(wanted);
         let (newcomer, arrival) = Newcomer::new(planning.newcomers, wanted.clone(), patience);

@@ -1,7 +1,7 @@
 //! An instance that is coming up in the background, and the wait for it.
 //!
 //! It may take long or never come, and turns must be answered all the same. So it comes up in a task of its own, and a turn
-//! waits for it as long as suits the turn.
+//! waits for it as long as suits the turn, and no longer than it is wanted.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -10,13 +10,24 @@ use tokio::sync::watch;
 
 use super::wish::{Change, Wanted};
 
+/// How far a newcomer has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// It is coming up.
+    Coming,
+    /// It is not wanted any more.
+    LetGo,
+    /// Its task has ended.
+    Ended,
+}
+
 /// An instance that is coming up.
 #[derive(Clone, Debug)]
 pub struct Newcomer {
     number: u64,
     wanted: Wanted,
     patience: Duration,
-    ended: watch::Receiver<bool>,
+    stage: Arc<watch::Sender<Stage>>,
     change: Arc<Mutex<Option<Change>>>,
 }
 
@@ -24,24 +35,24 @@ pub struct Newcomer {
 #[derive(Debug)]
 pub(super) struct Arrival {
     pub(super) number: u64,
-    ended: watch::Sender<bool>,
+    stage: Arc<watch::Sender<Stage>>,
     change: Arc<Mutex<Option<Change>>>,
 }
 
 impl Newcomer {
     pub(super) fn new(number: u64, wanted: Wanted, patience: Duration) -> (Self, Arrival) {
-        let (sender, ended) = watch::channel(false);
+        let stage = Arc::new(watch::Sender::new(Stage::Coming));
         let change = Arc::default();
         let arrival = Arrival {
             number,
-            ended: sender,
+            stage: Arc::clone(&stage),
             change: Arc::clone(&change),
         };
         let newcomer = Self {
             number,
             wanted,
             patience,
-            ended,
+            stage,
             change,
         };
         (newcomer, arrival)
@@ -55,9 +66,24 @@ impl Newcomer {
         &self.wanted
     }
 
-    /// Returns whether its task is gone without an end, as when the host's runtime was shut down.
-    pub(super) fn is_lost(&self) -> bool {
-        self.ended.has_changed().is_err() && !*self.ended.borrow()
+    /// Says that it is not wanted any more: whoever waits for it goes on, and so does its task.
+    pub(super) fn let_go(&self) {
+        self.stage.send_if_modified(|stage| {
+            let comes = *stage == Stage::Coming;
+            if comes {
+                *stage = Stage::LetGo;
+            }
+            comes
+        });
+    }
+
+    /// Returns whether nothing comes any more.
+    pub(super) fn is_over(&self) -> bool {
+        *self.stage.borrow() != Stage::Coming
+    }
+
+    pub(super) fn is_let_go(&self) -> bool {
+        *self.stage.borrow() == Stage::LetGo
     }
 
     pub(super) fn with_patience(mut self, patience: Duration) -> Self {
@@ -72,8 +98,9 @@ impl Newcomer {
 
     /// Waits until it serves, was refused, or is not wanted any more.
     pub async fn ended(&self) {
-        // An error means that the task is gone, and so nothing comes any more.
-        drop(self.ended.clone().wait_for(|ended| *ended).await);
+        let mut stage = self.stage.subscribe();
+        // An error would mean that the sender is gone, which this very value holds.
+        drop(stage.wait_for(|stage| *stage != Stage::Coming).await);
     }
 
     /// Returns what became of it, to the first who asks once it has ended.
@@ -86,9 +113,19 @@ impl Newcomer {
 }
 
 impl Arrival {
+    /// Waits until it is not wanted any more.
+    pub(super) async fn let_go(&self) {
+        let mut stage = self.stage.subscribe();
+        drop(stage.wait_for(|stage| *stage == Stage::LetGo).await);
+    }
+
     pub(super) fn end(self, change: Change) {
         *self.change.lock().unwrap_or_else(PoisonError::into_inner) = Some(change);
-        // Nobody may be waiting.
-        self.ended.send_replace(true);
+    }
+}
+
+impl Drop for Arrival {
+    fn drop(&mut self) {
+        self.stage.send_replace(Stage::Ended);
     }
 }

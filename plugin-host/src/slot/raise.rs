@@ -35,16 +35,18 @@ pub(super) async fn raise(
     errand: Errand,
 ) {
     let number = arrival.number;
-    let change = slot.bring(number, &wanted, &services, errand).await;
+    // Whoever is not wanted any more must not keep others waiting, however long its library takes. Its thread is watched.
+    let change = tokio::select! {
+        biased;
+        () = arrival.let_go() => None,
+        change = slot.bring(number, &wanted, &services, errand) => change,
+    };
     let change = change.unwrap_or_else(|| Change::without_newcomer(Outcome::Superseded));
     {
         let mut planning = slot.planning();
         if planning.awaits(number) {
             planning.coming = None;
         }
-    }
-    if change.outcome != Outcome::Superseded {
-        slot.say(&change);
     }
     arrival.end(change);
 }
@@ -58,10 +60,6 @@ impl Inner {
         services: &Services,
         errand: Errand,
     ) -> Option<Change> {
-        let _place = self.raising.acquire().await.ok()?;
-        if !self.planning().awaits(number) {
-            return None;
-        }
         if errand == Errand::StandIn {
             return self.stand_in(number, wanted, services).await;
         }
@@ -71,7 +69,7 @@ impl Inner {
                 let mut planning = self.awaited(number)?;
                 planning.refusals.forget(wanted);
                 planning.good.note(instance.guest.build(), wanted);
-                self.tell(wanted.tier, None);
+                self.tell(wanted, None);
                 Some(self.install(&mut planning, wanted, instance, errand))
             }
             Err(error) => {
@@ -91,16 +89,13 @@ impl Inner {
         errand: Errand,
     ) -> Option<()> {
         let (error, now) = (Arc::new(error), Instant::now());
-        let mut planning = self.planning();
+        let mut planning = self.awaited(number)?;
         planning.refusals.note(wanted, now, Arc::clone(&error));
-        if !planning.awaits(number) {
-            return None;
-        }
         if errand == Errand::Wish {
             // To try costs as much as to change.
             planning.dwell.note(now, self.host.limits().dwell_changes);
         }
-        self.tell(wanted.tier, Some(error));
+        self.tell(wanted, Some(error));
         Some(())
     }
 
@@ -116,9 +111,11 @@ impl Inner {
         services: &Services,
     ) -> Result<Instance, LoadError> {
         let (assistant, config) = (&self.assistant, &wanted.config);
+        let place = Arc::clone(&self.loading).acquire_owned().await;
+        let place = place.expect("nobody closes the semaphore of a slot");
         let made = self
             .host
-            .bring_up(assistant, wanted.tier, source, config, services)
+            .bring_up(assistant, wanted.tier, source, config, services, place)
             .await;
         match &made {
             Ok(_) => self.count(|counters| &counters.loads),
@@ -132,7 +129,9 @@ impl Inner {
         let current = self.current.load_full();
         if current.is_some_and(|active| self.may_stay(wanted, active.build())) {
             self.count(|counters| &counters.kept);
-            return Some(Change::without_newcomer(Outcome::KeptPrevious));
+            let change = Change::without_newcomer(Outcome::KeptPrevious);
+            self.say(&change);
+            return Some(change);
         }
         // Turns go without memory meanwhile, so the search ends even if there are more.
         let end = Instant::now() + self.host.limits().create;
@@ -148,7 +147,9 @@ impl Inner {
             }
         }
         let mut planning = self.awaited(number)?;
-        Some(self.empty(&mut planning))
+        let change = self.empty(&mut planning);
+        self.say(&change);
+        Some(change)
     }
 
     /// Returns whether what serves may go on serving although something else is wanted.
@@ -228,10 +229,13 @@ impl Inner {
             planning.generation,
             fallback,
         );
-        Change {
+        let change = Change {
             outcome,
             timings: Some(instance.timings),
             drain: self.switch(Some(Arc::new(active))),
-        }
+        };
+        // While nobody can switch again, so that the log names each instance that ever served.
+        self.say(&change);
+        change
     }
 }

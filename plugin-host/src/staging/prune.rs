@@ -31,7 +31,7 @@ pub(super) fn prune(folder: &Path, now: SystemTime) {
             continue;
         };
         let path = entry.path();
-        match remove_if_unused(&path, age, now) {
+        match remove_if_unused(folder, &path, age, now) {
             Ok(true) => tracing::debug!(path = %path.display(), "an old private copy was removed"),
             Ok(false) => {}
             Err(error) => {
@@ -51,18 +51,26 @@ fn age_of(name: &str) -> Option<Duration> {
     is_sha256(sha256).then_some(UNFINISHED_AGE)
 }
 
-fn remove_if_unused(path: &Path, age: Duration, now: SystemTime) -> std::io::Result<bool> {
+fn remove_if_unused(
+    folder: &Path,
+    path: &Path,
+    age: Duration,
+    now: SystemTime,
+) -> std::io::Result<bool> {
     let is_old = |modified: SystemTime| now.duration_since(modified).is_ok_and(|past| past >= age);
     // Without the lock, to leave alone at once what is fresh.
     let metadata = fs::symlink_metadata(path)?;
     if !metadata.is_file() || !is_old(metadata.modified()?) {
         return Ok(false);
     }
-    let file = File::open(path)?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => return Ok(false),
-        Err(TryLockError::Error(error)) => return Err(error),
+    // The folder too, so that nobody puts a fresh copy into the place of an old one that is looked at.
+    let (file, store) = (File::open(path)?, File::open(folder)?);
+    for locked in [&file, &store] {
+        match locked.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Ok(false),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
     }
     // With the lock, since somebody may have used or replaced it meanwhile.
     if !is_old(file.metadata()?.modified()?) || !is_at(&file, path) {

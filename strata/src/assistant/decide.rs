@@ -80,21 +80,28 @@ enum Decision {
     Awaits(Newcomer),
 }
 
-/// How long one turn has waited for plugins to come up, all of them together.
+/// How often one turn waits for plugins to come up. Settings that change faster than that are for the next turn.
+const WAITS: u32 = 32;
+
+/// How long one turn has waited for plugins to come up, all of them together, and how often.
 #[derive(Debug, Default)]
-struct Waited(Duration);
+struct Waited {
+    time: Duration,
+    times: u32,
+}
 
 impl Waited {
     fn is_over(&self, newcomer: &Newcomer) -> bool {
-        self.0 >= newcomer.patience()
+        self.time >= newcomer.patience() || self.times >= WAITS
     }
 
     async fn wait(&mut self, newcomer: &Newcomer) {
         let start = Instant::now();
-        let left = newcomer.patience().saturating_sub(self.0);
+        let left = newcomer.patience().saturating_sub(self.time);
+        self.times += 1;
         let ended = tokio::time::timeout(left, newcomer.ended()).await;
-        self.0 = match ended {
-            Ok(()) => self.0 + start.elapsed(),
+        self.time = match ended {
+            Ok(()) => self.time + start.elapsed(),
             // Exactly, so that what is over is over.
             Err(_) => newcomer.patience(),
         };

@@ -51,8 +51,10 @@ impl TierDesk {
 
     /// Begins to make a new instance of the configured tier, also when the same serves already; `None` when none is wanted.
     pub(crate) fn reload(&self, config: &Arc<Config>, services: &Services) -> Option<Newcomer> {
-        let wanted = self.wanted(config);
-        (wanted.tier != Tier::Off).then(|| self.slot.begin_reload(&wanted, services))
+        match self.slot.begin_reload(&self.wanted(config), services) {
+            Begun::Settled(_) => None,
+            Begun::Coming(newcomer) => Some(newcomer),
+        }
     }
 
     /// Returns what the host saw go wrong in the builds of this process.

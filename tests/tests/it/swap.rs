@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use memory_core::predicates::registry::BUILT;
 use memory_core::services::LogKind;
 use memory_core::store::StateStore as _;
 use memory_substrate::embed::SeededEmbedder;
@@ -36,7 +37,7 @@ const SWAPS: usize = 200;
 /// Changes of the settings whose memory is looked at.
 const MEASURED_SWAPS: usize = 500;
 
-/// The order in which tiers are configured. Each follows on each other one.
+/// The order in which tiers are configured, those left out that this build does not have. Each follows on each other one.
 const ROUND: [Tier; 12] = [
     Tier::V3,
     Tier::V2,
@@ -51,6 +52,12 @@ const ROUND: [Tier; 12] = [
     Tier::Off,
     Tier::V2,
 ];
+
+/// Returns the tiers in the order in which they are configured.
+fn round() -> Vec<Tier> {
+    let is_there = |tier: &Tier| *tier == Tier::Off || BUILT.has(*tier);
+    ROUND.into_iter().filter(is_there).collect()
+}
 
 const QUESTIONS: [&str; 6] = [
     "When is the archive copied to the tape robot?",
@@ -330,8 +337,7 @@ async fn turns_while_the_tier_is_swapped() {
             })
         })
         .collect();
-    for swap in 0..SWAPS {
-        let tier = ROUND[swap % ROUND.len()];
+    for tier in round().into_iter().cycle().take(SWAPS) {
         stage
             .assistant
             .set_tier(tier)
@@ -359,7 +365,10 @@ async fn turns_while_the_tier_is_swapped() {
         (stats.turns.by_tier, stats.turns.unserved),
         (expected.clone(), 0)
     );
-    assert!(expected.values().all(|turns| *turns > 0), "{expected:?}");
+    assert!(
+        round().iter().all(|tier| expected[tier] > 0),
+        "{expected:?}"
+    );
     let store = stage.assistant.store().await.expect("open");
     for turn in &turns {
         let node = store
@@ -446,8 +455,7 @@ async fn swaps_in_a_process_of_their_own() {
 }
 
 async fn swap(assistant: &Assistant, swaps: usize) {
-    for swap in 0..swaps {
-        let tier = ROUND[swap % ROUND.len()];
+    for (swap, tier) in round().into_iter().cycle().take(swaps).enumerate() {
         assistant
             .set_tier(tier)
             .await
