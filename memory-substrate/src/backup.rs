@@ -86,8 +86,9 @@ impl Writer {
                 path: to.to_owned(),
             });
         }
+        refuse_inside(self.workspace().root(), to)?;
         let unfinished = with_suffix(to, ".unfinished");
-        remove_tree(&unfinished)?;
+        remove_unfinished(&unfinished)?;
         let fs = crate::fs::RealFs;
         let files = unfinished.join(FILES);
         fs.create_dir_all(&files)
@@ -279,6 +280,42 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)
+}
+
+/// Refuses a target inside of what is copied: the copy would be copied too, without end.
+fn refuse_inside(root: &Path, to: &Path) -> SubstrateResult<()> {
+    let folder = to.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let folder = folder.unwrap_or_else(|| Path::new("."));
+    let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    if real(folder).starts_with(real(root)) {
+        return Err(SubstrateError::Refused {
+            reason: format!(
+                "`{}` is inside of the memory itself: choose a place outside of `{}`",
+                to.display(),
+                root.display()
+            ),
+        });
+    }
+    Ok(())
+}
+
+/// Removes what an interrupted backup left, and refuses what is none.
+fn remove_unfinished(path: &Path) -> SubstrateResult<()> {
+    let entries = match std::fs::read_dir(path) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(SubstrateError::io("list", path)(error)),
+    };
+    for entry in entries {
+        let name = entry.map_err(SubstrateError::io("list", path))?.file_name();
+        if name != FILES && name != LIST {
+            return Err(SubstrateError::AlreadyExists {
+                what: "a folder that is no unfinished backup".to_owned(),
+                path: path.to_owned(),
+            });
+        }
+    }
+    remove_tree(path)
 }
 
 fn remove_tree(path: &Path) -> SubstrateResult<()> {

@@ -92,6 +92,10 @@ impl AssistantStore {
         let mut report = EraseReport::default();
         let trace = self.trace_of(&writer, &target).await?;
         let wanted = Needles::of_lines(trace.texts.iter().map(String::as_str));
+        report.remains.extend(not_looked_for(&trace.texts));
+        report
+            .remains
+            .extend(replaced_copies(writer.workspace().root()));
         self.take_out(&writer, &target, &mut report).await?;
         self.look(true).await?;
 
@@ -293,6 +297,39 @@ impl AssistantStore {
         report.remains.extend(remains);
         Ok(())
     }
+}
+
+/// Says how many lines are too short to be told from other text, so that nobody takes them for searched.
+fn not_looked_for(texts: &[String]) -> Option<String> {
+    let lines = texts.iter().flat_map(|text| text.lines()).map(str::trim);
+    let short = lines.filter(|line| !line.is_empty() && line.len() < scan::SHORTEST);
+    let short = short.count();
+    (short > 0).then(|| {
+        format!(
+            "lines of fewer than {} bytes were not searched for ({short})",
+            scan::SHORTEST
+        )
+    })
+}
+
+/// Returns the memories that a restore put aside: they are whole copies, and nothing of them is touched.
+fn replaced_copies(root: &Path) -> Vec<String> {
+    let (Some(folder), Some(id)) = (root.parent(), root.file_name()) else {
+        return Vec::new();
+    };
+    let id = id.to_string_lossy();
+    let (replaced, restoring) = (format!("{id}.replaced-"), format!(".restoring-{id}"));
+    std::fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter(|entry| {
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            name.starts_with(&replaced) || name.starts_with(&restoring)
+        })
+        .map(|entry| format!("`{}`, which a restore put aside", entry.path().display()))
+        .collect()
 }
 
 fn search_files(

@@ -82,6 +82,17 @@ impl Writer {
                 found: format!("`{}` could not be written yet", open.path),
             });
         }
+        let undone = self
+            .state()
+            .read_blocking(|connection| history::undone_kind(connection, operation))?;
+        if undone == Some(OperationKind::Remember) {
+            // How the entries came in was forgotten with them, and without that they would be trusted.
+            return Err(StoreError::BadRequest {
+                reason: format!(
+                    "the operation `{operation}` took notes back, and that cannot be taken back: remember them again"
+                ),
+            });
+        }
         let context = WriteContext::new("undo", Origin::UserDirect, Authority::Owner)
             .with_key(format!("undo:{operation}"));
         if kind == OperationKind::Rename {
@@ -146,6 +157,10 @@ fn undo_rename(
     let mut report = UndoReport::default();
     for part in parts {
         let Some(target) = &part.target else { continue };
+        // What met another page there was put elsewhere, and that other page is not to be moved.
+        if matches!(part.result.as_deref(), Some("conflict" | "kept")) {
+            continue;
+        }
         let (from, to) = (page_of_path(target).0, page_of_path(&part.path).0);
         pages.rename_blocking(&from, &to, Expected::Any, context.clone())?;
         report.files.push(part.path.clone());

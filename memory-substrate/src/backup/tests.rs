@@ -188,3 +188,32 @@ fn an_assistant_is_replaced_only_when_asked_and_kept() {
     assert_eq!(std::fs::read_to_string(page).expect("read"), "second\n");
     assert_eq!(read(&kept).expect("read"), "later\n");
 }
+
+#[test]
+fn a_backup_never_goes_into_the_memory_nor_over_what_is_not_its_own() {
+    let place = place();
+    let inside = place.writer.workspace().root().join("memory/copy");
+    let refused = place
+        .writer
+        .back_up(&inside)
+        .expect_err("it would copy itself");
+    assert!(
+        refused.to_string().contains("inside of the memory"),
+        "{refused}"
+    );
+    assert!(!with_suffix(&inside, ".unfinished").exists());
+
+    let to = place.folder.path().join("copy");
+    let mine = with_suffix(&to, ".unfinished").join("letters");
+    std::fs::create_dir_all(&mine).expect("made");
+    place
+        .writer
+        .back_up(&to)
+        .expect_err("that folder is somebody's");
+    assert!(mine.is_dir() && !to.exists());
+    std::fs::rename(&mine, mine.with_file_name(FILES)).expect("renamed");
+    place
+        .writer
+        .back_up(&to)
+        .expect("that is an unfinished backup");
+}

@@ -230,3 +230,30 @@ fn what_the_owner_also_wrote_elsewhere_stays_and_is_named() {
         assert!(state.turn_node("m1").await.expect("read").is_none());
     });
 }
+
+#[test]
+fn what_was_not_searched_for_is_named() {
+    let texts = ["pin: 4711\n\nA line that is long enough.\n".to_owned()];
+    let said = not_looked_for(&texts).expect("one is short");
+    assert_eq!(
+        said,
+        "lines of fewer than 12 bytes were not searched for (1)"
+    );
+    assert_eq!(
+        not_looked_for(&["A line that is long enough.".to_owned()]),
+        None
+    );
+
+    let home = tempfile::tempdir().expect("a temporary folder");
+    let root = home.path().join("ada");
+    for name in [
+        "ada",
+        "ada.replaced-12",
+        ".restoring-ada",
+        "adam.replaced-1",
+    ] {
+        std::fs::create_dir(home.path().join(name)).expect("made");
+    }
+    let named = replaced_copies(&root);
+    assert_eq!(named.len(), 2, "{named:?}");
+}

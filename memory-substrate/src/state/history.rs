@@ -126,6 +126,19 @@ pub(crate) fn entries_of(connection: &Connection, id: &str) -> StoreResult<Vec<S
         .map_err(sql("read which entries an operation brought in"))
 }
 
+/// Returns what kind of operation another one took back, if it did.
+pub(crate) fn undone_kind(connection: &Connection, id: &str) -> StoreResult<Option<OperationKind>> {
+    connection
+        .prepare_cached(
+            "SELECT before.kind FROM op JOIN op AS before ON op.idem_key = 'undo:' || before.id WHERE op.id = ?1",
+        )
+        .and_then(|mut statement| {
+            let read = |row: &Row<'_>| Ok(row.get::<_, Named<OperationKind>>(0)?.0);
+            statement.query_row([id], read).optional()
+        })
+        .map_err(sql("read what an operation took back"))
+}
+
 /// Forgets what is known of entries.
 pub(crate) fn forget_entries(connection: &Connection, ids: &[String]) -> StoreResult<()> {
     for id in ids {

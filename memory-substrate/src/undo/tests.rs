@@ -181,3 +181,21 @@ fn a_note_is_taken_out_of_buffer_and_archive_and_may_be_made_again() {
     let again = remember("Taken back.");
     assert!(!again.duplicate && again.id != taken.id);
 }
+
+#[test]
+fn notes_that_were_taken_back_do_not_come_back_without_their_origin() {
+    let place = place();
+    let input = RememberInput {
+        texts: vec!["Heard from a stranger.".to_owned()],
+        origin: Origin::ToolOutput,
+        authority: Authority::Owner,
+        channel: Channel::Global,
+    };
+    let rememberer = place.writer.rememberer();
+    runtime(rememberer.remember(input, "UTC")).expect("remembered");
+    place.writer.settle().expect("settled");
+    place.undo(&place.last());
+    let refused = place.writer.undo(&place.pages, &place.last());
+    let reason = refused.expect_err("nobody knows who said it").to_string();
+    assert!(reason.contains("remember them again"), "{reason}");
+}
