@@ -299,14 +299,14 @@ impl AssistantStore {
     }
 }
 
-/// Says how many lines are too short to be told from other text, so that nobody takes them for searched.
+/// Says so when no line of something is long enough to be told from other text, so that nobody takes it for searched.
 fn not_looked_for(texts: &[String]) -> Option<String> {
     let lines = texts.iter().flat_map(|text| text.lines()).map(str::trim);
-    let short = lines.filter(|line| !line.is_empty() && line.len() < scan::SHORTEST);
-    let short = short.count();
-    (short > 0).then(|| {
+    let mut lines = lines.filter(|line| !line.is_empty()).peekable();
+    let is_short = lines.peek().is_some() && lines.all(|line| line.len() < scan::SHORTEST);
+    is_short.then(|| {
         format!(
-            "lines of fewer than {} bytes were not searched for ({short})",
+            "its words were not searched for: no line has {} bytes",
             scan::SHORTEST
         )
     })

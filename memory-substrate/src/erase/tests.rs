@@ -233,16 +233,14 @@ fn what_the_owner_also_wrote_elsewhere_stays_and_is_named() {
 
 #[test]
 fn what_was_not_searched_for_is_named() {
-    let texts = ["pin: 4711\n\nA line that is long enough.\n".to_owned()];
-    let said = not_looked_for(&texts).expect("one is short");
+    let said = not_looked_for(&["pin: 4711\n\nkey: 12\n".to_owned()]);
     assert_eq!(
-        said,
-        "lines of fewer than 12 bytes were not searched for (1)"
+        said.as_deref(),
+        Some("its words were not searched for: no line has 12 bytes")
     );
-    assert_eq!(
-        not_looked_for(&["A line that is long enough.".to_owned()]),
-        None
-    );
+    for text in ["", "# Pin\n\nA line that is long enough.\n"] {
+        assert_eq!(not_looked_for(&[text.to_owned()]), None);
+    }
 
     let home = tempfile::tempdir().expect("a temporary folder");
     let root = home.path().join("ada");
