@@ -61,16 +61,17 @@ pub(crate) fn stage(folder: &Path, sha256: &str, library: &[u8]) -> io::Result<S
 fn stage_at(folder: &Path, sha256: &str, library: &[u8], now: SystemTime) -> io::Result<Staged> {
     make_private_folder(folder)?;
     let path = folder.join(format!("{sha256}{COPY}"));
-    let mut written = false;
+    // Held until the copy is held by its place too, so that nobody removes it in between.
+    let mut fresh = None;
     for _ in 0..ATTEMPTS {
         if let Some(held) = hold(&path, library, now) {
-            if written {
+            if fresh.is_some() {
                 prune::prune(folder, now);
             }
             return Ok(Staged { path, held });
         }
         match write(folder, sha256, library, &path) {
-            Ok(()) => written = true,
+            Ok(written) => fresh = written,
             // Its temporary was taken for an old one in the moment before it was locked, as when a clock has jumped.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
@@ -84,16 +85,20 @@ fn stage_at(folder: &Path, sha256: &str, library: &[u8], now: SystemTime) -> io:
 fn hold(path: &Path, library: &[u8], now: SystemTime) -> Option<File> {
     let mut file = File::open(path).ok()?;
     lock_shared(&file);
-    // Compared by content, not by name alone: a copy that a disk fault or a hand has changed is replaced. And before the
-    // lock was had, the file may have been removed.
-    let mut staged = Vec::with_capacity(library.len());
-    let is_it = file.read_to_end(&mut staged).is_ok() && staged == library;
-    if !is_it || !is_at(&file, path) {
+    // Before the lock was had, the file may have been removed.
+    if !has_content(&mut file, library) || !is_at(&file, path) {
         return None;
     }
     // A copy whose time cannot be set looks older than it is, and is made again one day.
     drop(file.set_modified(now));
     Some(file)
+}
+
+/// Returns whether a file is a library. Compared by content, not by name alone: a copy that a disk fault or a hand has
+/// changed is replaced.
+fn has_content(file: &mut File, library: &[u8]) -> bool {
+    let mut staged = Vec::with_capacity(library.len());
+    file.read_to_end(&mut staged).is_ok() && staged == library
 }
 
 /// Locks a copy against removal. On a file system without locks nothing is ever removed, so none are needed.
@@ -112,15 +117,22 @@ fn is_at(file: &File, path: &Path) -> bool {
     }
 }
 
-fn write(folder: &Path, sha256: &str, library: &[u8], path: &Path) -> io::Result<()> {
+/// Puts a copy into its place and returns it, held; nothing when a good one has been put there meanwhile.
+fn write(folder: &Path, sha256: &str, library: &[u8], path: &Path) -> io::Result<Option<File>> {
     let number = TEMPORARY.fetch_add(1, Ordering::Relaxed);
     let name = format!("{sha256}.{}.{number}{UNFINISHED}", std::process::id());
     let temporary = folder.join(name);
-    let written = write_new(&temporary, library).and_then(|_held| {
-        // Whoever removes a copy has looked at what is at its place, and nothing may take that place in between.
+    let written = write_new(&temporary, library).and_then(|held| {
+        // One at a time, whoever puts a copy there or removes one: what others hold must stay at its place.
         let store = File::open(folder)?;
-        lock_shared(&store);
-        fs::rename(&temporary, path)
+        if let Err(error) = store.lock() {
+            tracing::debug!(%error, "the store of private copies cannot be locked");
+        }
+        if File::open(path).is_ok_and(|mut there| has_content(&mut there, library)) {
+            fs::remove_file(&temporary)?;
+            return Ok(None);
+        }
+        fs::rename(&temporary, path).map(|()| Some(held))
     });
     if written.is_err() {
         // What is left of a failed write is of no use; failing to remove it changes nothing.
