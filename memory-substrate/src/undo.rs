@@ -158,7 +158,7 @@ fn undo_rename(
     for part in parts {
         let Some(target) = &part.target else { continue };
         // What met another page there was put elsewhere, and that other page is not to be moved.
-        if matches!(part.result.as_deref(), Some("conflict" | "kept")) {
+        if part.met_an_edit() {
             continue;
         }
         let (from, to) = (page_of_path(target).0, page_of_path(&part.path).0);
@@ -172,7 +172,7 @@ impl Bench {
     /// Returns the change that gives a file what it had before.
     fn reversed(&self, connection: &Connection, part: &PastPart) -> StoreResult<Option<Part>> {
         // What met an edit did not change the file.
-        if matches!(part.result.as_deref(), Some("conflict" | "kept")) {
+        if part.met_an_edit() {
             return Ok(None);
         }
         let current = self.read(&part.path)?;

@@ -12,6 +12,7 @@ use crate::error::LoadError;
 use crate::files::{self, FileFault};
 use crate::sidecar::is_sha256;
 use crate::signature::PublicKey;
+use crate::text::parse_toml;
 
 pub use self::file::AllowFile;
 
@@ -162,12 +163,7 @@ fn parse(file: &str, text: &str) -> Result<(DocumentMut, AllowList), LoadError> 
         file: file.to_owned(),
         reason,
     };
-    let document: DocumentMut = text.parse().map_err(|error: toml_edit::TomlError| {
-        wrong(format!(
-            "not TOML: {}",
-            error.message().lines().next().unwrap_or_default()
-        ))
-    })?;
+    let document = parse_toml(text).map_err(wrong)?;
     if let Some((key, _)) = document
         .iter()
         .find(|(key, _)| !matches!(*key, "allow" | "key"))

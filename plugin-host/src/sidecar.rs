@@ -6,10 +6,10 @@
 use std::path::Path;
 
 use memory_core::predicates::Tier;
-use toml_edit::DocumentMut;
 
 use crate::error::LoadError;
 use crate::files;
+use crate::text::parse_toml;
 
 /// Suffix of a manifest's file name.
 pub const SIDECAR_SUFFIX: &str = ".plugin.toml";
@@ -76,12 +76,7 @@ impl Sidecar {
             file: file.to_owned(),
             reason,
         };
-        let document: DocumentMut = text.parse().map_err(|error: toml_edit::TomlError| {
-            wrong(format!(
-                "not TOML: {}",
-                error.message().lines().next().unwrap_or_default()
-            ))
-        })?;
+        let document = parse_toml(text).map_err(wrong)?;
         let item = |key: &str| {
             document
                 .get(key)

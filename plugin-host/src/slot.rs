@@ -278,11 +278,13 @@ impl Inner {
     /// Tells that something is done about a wish. What was wrong with this very wish is told until it is known whether it
     /// still is; what was wrong with another is not.
     fn tell_begun(&self, wanted: &Wanted, pending: Option<Pending>) {
-        let problem = Some(self.told())
-            .filter(|told| told.wanted.is_same(wanted))
-            .and_then(|told| told.problem.clone());
-        self.tell(wanted, problem);
-        self.told().pending = pending;
+        let mut told = self.told();
+        if !told.wanted.is_same(wanted) {
+            told.problem = None;
+        }
+        told.wanted = wanted.clone();
+        told.pending = pending;
+        told.followed.insert(wanted.tier);
     }
 
     /// Logs what was decided, so that the log tells which instance served when.

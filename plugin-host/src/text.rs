@@ -1,6 +1,8 @@
-//! Cutting texts that a plugin made.
+//! Texts that come from outside: those a plugin made are cut, and files are read as TOML.
 
 use std::borrow::Cow;
+
+use toml_edit::DocumentMut;
 
 /// Returns at most so many bytes of a text, cut between two characters, and says what was cut.
 pub(crate) fn cut(text: &str, limit: usize) -> Cow<'_, str> {
@@ -9,6 +11,14 @@ pub(crate) fn cut(text: &str, limit: usize) -> Cow<'_, str> {
     }
     let end = text.floor_char_boundary(limit);
     Cow::Owned(format!("{}… ({end} of {} bytes)", &text[..end], text.len()))
+}
+
+/// Returns a text as TOML, or why it is none, in one line.
+pub(crate) fn parse_toml(text: &str) -> Result<DocumentMut, String> {
+    text.parse().map_err(|error: toml_edit::TomlError| {
+        let first = error.message().lines().next().unwrap_or_default();
+        format!("not TOML: {first}")
+    })
 }
 
 #[cfg(test)]

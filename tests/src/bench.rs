@@ -8,3 +8,12 @@ pub mod plugins;
 pub mod remember;
 pub mod turn;
 pub mod upkeep;
+
+/// Returns how a number of pages is written in the names of figures.
+fn size_label(pages: usize) -> String {
+    if pages.is_multiple_of(1_000) {
+        format!("{}k", pages / 1_000)
+    } else {
+        pages.to_string()
+    }
+}

@@ -94,6 +94,15 @@ impl ReconcileReport {
 /// Told how far the repair is; may stop it. What was not finished is done by the next run.
 pub type OnReconcile<'a> = dyn FnMut(ReconcileProgress) -> ControlFlow<()> + Send + 'a;
 
+/// Tells that a step begins, and returns whether to go on.
+fn begin(progress: &mut OnReconcile<'_>, step: ReconcileStep) -> ControlFlow<()> {
+    progress(ReconcileProgress {
+        step,
+        done: 0,
+        total: 0,
+    })
+}
+
 impl AssistantStore {
     /// Brings everything that is derived in line with what it is derived from.
     pub async fn reconcile(&self, progress: &mut OnReconcile<'_>) -> StoreResult<ReconcileReport> {
@@ -110,23 +119,16 @@ impl AssistantStore {
         report: &mut ReconcileReport,
         progress: &mut OnReconcile<'_>,
     ) -> StoreResult<ControlFlow<()>> {
-        let mut at = |step| {
-            progress(ReconcileProgress {
-                step,
-                done: 0,
-                total: 0,
-            })
-        };
-        if at(ReconcileStep::Files).is_break() {
+        if begin(progress, ReconcileStep::Files).is_break() {
             return Ok(ControlFlow::Break(()));
         }
         self.reconcile_files(report).await?;
-        if at(ReconcileStep::Pages).is_break() {
+        if begin(progress, ReconcileStep::Pages).is_break() {
             return Ok(ControlFlow::Break(()));
         }
         let looked = self.look(true).await?;
         (report.changed, report.removed) = (looked.changed, looked.removed);
-        if at(ReconcileStep::Compare).is_break() {
+        if begin(progress, ReconcileStep::Compare).is_break() {
             return Ok(ControlFlow::Break(()));
         }
         report.before = self.integrity().await?;
@@ -147,19 +149,12 @@ impl AssistantStore {
         if report.index.stopped {
             return Ok(ControlFlow::Break(()));
         }
-        let mut at = |step| {
-            progress(ReconcileProgress {
-                step,
-                done: 0,
-                total: 0,
-            })
-        };
-        if at(ReconcileStep::State).is_break() {
+        if begin(progress, ReconcileStep::State).is_break() {
             return Ok(ControlFlow::Break(()));
         }
         report.followed = self.follow_items().await?;
         report.orphans = self.sweep_orphans().await?.conversations.len();
-        if at(ReconcileStep::Verify).is_break() {
+        if begin(progress, ReconcileStep::Verify).is_break() {
             return Ok(ControlFlow::Break(()));
         }
         report.after = self.integrity().await?;

@@ -183,7 +183,8 @@ impl AssistantStore {
                 .into_iter()
                 .collect();
         }
-        self.after_rebuild(&space);
+        self.remove_set_aside(&space);
+        self.remove_stale_spaces();
         for code in [
             "index_damaged",
             "index_unavailable",
@@ -353,9 +354,7 @@ impl AssistantStore {
             && self.waiting().is_empty()
         {
             notices.resolve("index_damaged");
-            if let Err(error) = self.engine.home.remove_set_aside(index.space()) {
-                tracing::warn!(error = describe(&error), "a damaged index stays set aside");
-            }
+            self.remove_set_aside(index.space());
             if index.space().embedding.is_some() {
                 self.remove_stale_spaces();
             }
@@ -372,12 +371,11 @@ impl AssistantStore {
         }
     }
 
-    /// Removes what the index that was just put into use replaces.
-    fn after_rebuild(&self, space: &IndexSpace) {
+    /// Removes the damaged index of a space, once another is complete.
+    fn remove_set_aside(&self, space: &IndexSpace) {
         if let Err(error) = self.engine.home.remove_set_aside(space) {
             tracing::warn!(error = describe(&error), "a damaged index stays set aside");
         }
-        self.remove_stale_spaces();
     }
 
     async fn embed_knowledge_base(&self) -> StoreResult<()> {

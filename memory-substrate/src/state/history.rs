@@ -42,6 +42,13 @@ pub(crate) struct PastPart {
     pub(crate) result: Option<String>,
 }
 
+impl PastPart {
+    /// Returns whether it met an edit, so that the file itself was not changed.
+    pub(crate) fn met_an_edit(&self) -> bool {
+        matches!(self.result.as_deref(), Some("conflict" | "kept"))
+    }
+}
+
 /// Returns the newest operations, newest first.
 pub(crate) fn newest(connection: &Connection, limit: u32) -> StoreResult<Vec<PastOperation>> {
     let failed = sql("read what was done");

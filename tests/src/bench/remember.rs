@@ -11,6 +11,7 @@ use memory_substrate::embed::SeededEmbedder;
 use memory_substrate::state::SqliteState;
 use strata::{IngestOptions, IngestSource, RememberInput};
 
+use super::size_label;
 use crate::corpus::{Maker, SECTIONS};
 use crate::host::{TempHost, given};
 use crate::measure::{Figure, folder_megabytes, percentile, resident_megabytes};
@@ -20,11 +21,7 @@ const ROUNDS: usize = 100;
 
 /// Measures all of it in a memory of that many pages with seeded vectors.
 pub async fn run(pages: usize) -> Result<Vec<Figure>> {
-    let label = if pages >= 1_000 {
-        format!("{}k", pages / 1_000)
-    } else {
-        pages.to_string()
-    };
+    let label = size_label(pages);
     let host = TempHost::new(given(SeededEmbedder::default())).await?;
     let folder = host.folder.path().join("made");
     Maker::new(pages as u64).folder(&folder, pages)?;

@@ -10,6 +10,7 @@ use memory_core::embed::Embedder as _;
 use memory_substrate::embed::SeededEmbedder;
 use strata::{Access, IngestOptions, IngestSource, TurnEnd, TurnInput};
 
+use super::size_label;
 use crate::corpus::{Maker, SECTIONS};
 use crate::host::{ASSISTANT, TempHost, given, home_in, open};
 use crate::measure::{Figure, percentile, resident_megabytes};
@@ -28,11 +29,7 @@ const CONVERSATION: usize = 10;
 
 /// Measures ingest, index, a restart and turns over that many pages with seeded vectors.
 pub async fn run(pages: usize) -> Result<Vec<Figure>> {
-    let label = if pages.is_multiple_of(1_000) {
-        format!("{}k", pages / 1_000)
-    } else {
-        pages.to_string()
-    };
+    let label = size_label(pages);
     let mut figures = Vec::new();
     let maker = Maker::new(pages as u64);
     let host = TempHost::new(given(SeededEmbedder::default())).await?;

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use memory_core::env::{Rng as _, SeededRng};
 use memory_core::store::StateStore as _;
 use memory_substrate::embed::SeededEmbedder;
 use strata::{
@@ -62,18 +63,6 @@ impl Acknowledged {
     }
 }
 
-/// Numbers that look random and are the same in each run.
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % end
-    }
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_acknowledged_outlives_kills() {
     let rounds = std::env::var(ROUNDS_VARIABLE)
@@ -83,10 +72,10 @@ async fn what_was_acknowledged_outlives_kills() {
         .expect("a home: run `cargo xtask build-plugins` first")
         .closed();
     let home = home_in(folder.path());
-    let (mut told, mut numbers) = (Acknowledged::default(), Numbers(0x9E37_79B9_7F4A_7C15));
+    let (mut told, numbers) = (Acknowledged::default(), SeededRng::new(1));
     let (mut in_the_middle, mut recoveries) = (0, Vec::new());
     for round in 0..rounds {
-        in_the_middle += usize::from(write_and_be_killed(&home, round, &mut numbers, &mut told));
+        in_the_middle += usize::from(write_and_be_killed(&home, round, &numbers, &mut told));
         recoveries.push(check(&home, &told).await);
     }
     let (usual, longest) = (
@@ -108,7 +97,7 @@ async fn what_was_acknowledged_outlives_kills() {
 fn write_and_be_killed(
     home: &Path,
     round: usize,
-    numbers: &mut Numbers,
+    numbers: &SeededRng,
     told: &mut Acknowledged,
 ) -> bool {
     let program = std::env::current_exe().expect("a program knows where it is");
@@ -127,7 +116,7 @@ fn write_and_be_killed(
         .expect("it starts");
     let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
     // So many things are begun, and then it has so much time for the last one.
-    let (things, spins) = (1 + numbers.below(24), numbers.below(2_000_000));
+    let (things, spins) = (1 + numbers.next_u64() % 24, numbers.next_u64() % 2_000_000);
     let (mut begun, mut open) = (0, false);
     for line in lines.by_ref() {
         let line = line.expect("text");
