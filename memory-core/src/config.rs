@@ -36,9 +36,9 @@ pub use schema::KeySpec;
 pub use tuning::Shadow;
 pub use typed::{
     EdgeConfig, EmbeddingsConfig, EntityConfig, FreshSetConfig, GateConfig, HotSetConfig,
-    LearnedEdgesConfig, MemoryConfig, PluginsConfig, PoolLogConfig, PruneConfig, RerankConfig,
-    RetrievalConfig, RouterConfig, SegmentationConfig, SubstrateTuning, TierConfig, V2Config,
-    V3Config,
+    LearnedEdgesConfig, LlmConfig, MemoryConfig, PluginsConfig, PoolLogConfig, PruneConfig,
+    RerankConfig, RetrievalConfig, RouterConfig, SegmentationConfig, SubstrateTuning, TierConfig,
+    V2Config, V3Config,
 };
 pub use value::{Kind, NONE, Value};
 
@@ -51,6 +51,8 @@ pub struct Config {
     pub time_zone: String,
     /// Which plugin serves which tier.
     pub plugins: PluginsConfig,
+    /// The language model.
+    pub llm: LlmConfig,
     /// Everything about memory.
     pub memory: MemoryConfig,
     settings: Settings,
@@ -83,6 +85,7 @@ impl Config {
         Self {
             time_zone: time_zone.expect("the time zone has a default"),
             plugins: typed::table(&settings, "plugins"),
+            llm: typed::table(&settings, "llm"),
             memory: MemoryConfig::resolve(&settings),
             settings,
         }

@@ -1,8 +1,9 @@
 //! The stores a host keeps memory in, in domain terms.
 //!
-//! A page store compares and swaps whole pages, a state store records turns and what was shown, an index store holds
-//! rows that can be made again. None of them speaks of files, SQL or tables, so that each can move to another engine
-//! without its callers noticing.
+//! A page store compares and swaps whole pages, a state store records turns and what was shown, an evidence store keeps
+//! what was said for good, an index store holds rows that can be made again. None of them speaks of files, SQL or tables,
+//! so that each can move to another engine without its callers noticing. What an engine has to keep to is in
+//! [`conformance`], and stores that need no engine at all are in [`in_memory`].
 
 use std::fmt;
 
@@ -14,16 +15,25 @@ use crate::embed::SpaceId;
 use crate::predicates::Tier;
 use crate::provenance::{Authority, Channel, Origin, Trust};
 use crate::services::{KvScope, LogKind, LogRow, Resident, ResidentEntry, Role};
+use crate::text::digest;
 use crate::text::section::SectionId;
 use crate::text::slug::Slug;
 use crate::time::Timestamp;
 
+pub use self::evidence::{
+    Appended, Erasure, EvidenceCheck, EvidenceContent, EvidenceFault, EvidenceKind, EvidenceRecord,
+    EvidenceStore, EvidenceStream, ExpectedHead, MAX_EVIDENCE_BYTES, NewEvidence, Requester,
+    StreamHead, evidence_id, evidence_key_reused, evidence_salt,
+};
 pub use self::items::{
     ItemStore, OUTBOX_ATTEMPTS, OUTBOX_BACKOFF_MS, OutboxBacklog, OutboxEvent, Released,
     outbox_retry,
 };
 pub use self::turns::{BranchHead, ConversationRows, ForkExtent, Forked, OrphanSweep, TurnTree};
 
+pub mod conformance;
+mod evidence;
+pub mod in_memory;
 mod items;
 mod turns;
 
@@ -115,6 +125,11 @@ impl StoreError {
 
 /// A result of a store.
 pub type StoreResult<T> = Result<T, StoreError>;
+
+/// Returns the hash by which a page's bytes are known: hexadecimal SHA-256.
+pub fn content_hash(bytes: &[u8]) -> String {
+    digest::hex_of_bytes(bytes)
+}
 
 /// A page's bytes as stored.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,6 +8,7 @@
 
 pub mod block;
 pub mod buffer;
+pub mod citation;
 pub mod core_pages;
 pub mod fault;
 pub mod frontmatter;

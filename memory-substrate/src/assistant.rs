@@ -25,14 +25,16 @@ use memory_core::text::slug::Slug;
 use memory_core::time::Timestamp;
 use tokio::sync::Mutex;
 
-use self::open::{choose, notice};
+use self::open::choose;
+pub(crate) use self::open::notice;
 use self::watch::Watch;
 use crate::blocking;
 use crate::error::SubstrateResult;
+use crate::evidence::Recorder;
 use crate::index::{IndexHome, LanceIndex};
 use crate::oplog::{OverlayFs, WriteConflict, WriteContext};
 use crate::pages::{FilePages, PageIndex, PageIndexer};
-use crate::remember::{RememberInput, RememberReceipt};
+use crate::remember::{ForgetReceipt, RememberInput, RememberReceipt};
 use crate::services::{NoticeBoard, PkbSearch, Serving, Shared, services};
 use crate::snapshot::Snapshot;
 use crate::state::SqliteState;
@@ -50,10 +52,6 @@ const EMBEDDED_IN_A_TURN: usize = 16;
 
 /// Whether an assistant is opened for writing.
 #[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "there is one for each opening, and it is taken apart at once"
-)]
 pub enum OpenMode {
     /// As the one writer; the lock is held as long as the store lives.
     ReadWrite(WriterLock),
@@ -97,8 +95,12 @@ struct Engine {
     index: ArcSwapOption<LanceIndex>,
     /// Held while rows are made and written.
     indexing: Mutex<()>,
+    /// Held while entries are filed.
+    consolidating: Mutex<()>,
     /// Pages whose rows in the index, or whose vectors, are not those of their files.
     waiting: std::sync::Mutex<BTreeSet<Slug>>,
+    /// How many were taken out of those and are being indexed.
+    in_work: std::sync::atomic::AtomicUsize,
 }
 
 impl AssistantStore {
@@ -163,6 +165,8 @@ impl AssistantStore {
             watch: Mutex::default(),
             index: ArcSwapOption::new(chosen.index),
             indexing: Mutex::default(),
+            consolidating: Mutex::default(),
+            in_work: std::sync::atomic::AtomicUsize::default(),
             waiting: std::sync::Mutex::new(if works {
                 behind.into_iter().collect()
             } else {
@@ -191,6 +195,11 @@ impl AssistantStore {
     /// Returns the state.
     pub fn state(&self) -> &Arc<SqliteState> {
         &self.engine.shared.state
+    }
+
+    /// Returns what records turns as evidence, which only an assistant opened for writing has.
+    pub fn recorder(&self) -> StoreResult<&Recorder> {
+        Ok(self.writer()?.recorder())
     }
 
     /// Returns the pages as of the last [`refresh`](Self::refresh).
@@ -255,9 +264,24 @@ impl AssistantStore {
         self.engine.shared.clock.now()
     }
 
+    /// Takes an entry out of the buffer and its item's content away, for the owner.
+    pub async fn forget(&self, id: &str, context: WriteContext) -> SubstrateResult<ForgetReceipt> {
+        self.writer()?.rememberer().forget(id, context).await
+    }
+
     /// Returns the writing side, which only an assistant opened for writing has.
     pub(crate) fn writer(&self) -> StoreResult<&Writer> {
         self.engine.writer.as_ref().ok_or_else(reading_only)
+    }
+
+    /// Returns what is held while entries are filed.
+    pub(crate) fn consolidating(&self) -> &Mutex<()> {
+        &self.engine.consolidating
+    }
+
+    /// Tells something, once for each state.
+    pub(crate) fn post(&self, notice: Notice) {
+        self.engine.shared.notices.post(notice);
     }
 
     fn require_writable(&self) -> StoreResult<()> {
@@ -297,6 +321,16 @@ impl AssistantStore {
             .waiting
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns how many pages are not in the index as they are, those that are being indexed among them.
+    fn pages_to_index(&self) -> usize {
+        let waiting = self.waiting();
+        waiting.len()
+            + self
+                .engine
+                .in_work
+                .load(std::sync::atomic::Ordering::Relaxed)
     }
 
     /// Posts how many pages wait for the index when no turn will take them along.

@@ -12,10 +12,12 @@ use memory_core::store::{StoreError, StoreResult};
 use memory_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::erase::pending;
 use crate::error::{SubstrateError, SubstrateResult, store_io};
 use crate::fs::TEMPORARY_MARK;
 use crate::pages::hash_bytes;
 use crate::state::SqliteState;
+use crate::workspace::LOCK;
 use crate::writer::Writer;
 
 pub use self::restore::{RestoreOptions, Restored, restore};
@@ -64,7 +66,7 @@ pub struct BackupFile {
 }
 
 /// A copy that was made.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BackupReport {
     /// Where it is.
     pub path: PathBuf,
@@ -198,10 +200,7 @@ impl Copy<'_> {
 /// process, and the database, which is copied by itself.
 fn is_left_out(path: &str) -> bool {
     let first = path.split('/').next().unwrap_or_default();
-    let is_of_process = ["index", "LOCK"].contains(&first)
-        || Path::new(first)
-            .extension()
-            .is_some_and(|ending| ending == "sock");
+    let is_of_process = ["index", "run", LOCK, pending::FILE].contains(&first);
     let name = path.rsplit('/').next().unwrap_or_default();
     is_of_process
         || path == "blobs/reserve"

@@ -4,6 +4,7 @@
 //! deleted, everything that was made from it is deleted or made again, and then every byte of the folder is searched.
 //! What the owner wrote elsewhere in the same words is not touched; it is named, and so is whatever else remains.
 
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -11,31 +12,34 @@ use memory_core::item::{
     Actor, Change as ItemChange, Commit, ForgetReason, Operation, OperationKey,
 };
 use memory_core::provenance::{Authority, Origin};
-use memory_core::store::{
-    Expected, IndexStore as _, ItemStore as _, StoreError, StoreResult, TurnTree as _,
-};
+use memory_core::store::{Expected, IndexStore as _, ItemStore as _, StoreError, StoreResult};
 use memory_core::text::buffer;
 use memory_core::text::slug::Slug;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::assistant::AssistantStore;
 use crate::blocking;
+use crate::consolidate;
+use crate::entries::{content_of, without};
 use crate::error::store_io;
 use crate::oplog::{Change, OperationKind, Part, Plan, Request, WriteContext};
-use crate::pages::hash_bytes;
+use crate::pages::{FilePages, hash_bytes};
+use crate::remember::forget_record;
 use crate::state::{SqliteState, erase as rows, history};
 use crate::sync::OnSync;
-use crate::undo::without;
-use crate::workspace::Workspace;
+use crate::workspace::{Workspace, read_bytes_or_empty};
 use crate::writer::Writer;
 
+use self::pending::Pending;
 pub(crate) use self::scan::Needles;
 use self::scan::files_below;
 
+pub(crate) mod pending;
 mod scan;
 
 /// What is to be erased.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum EraseTarget {
     /// A page, with every version of it that is kept.
     Page(Slug),
@@ -45,8 +49,18 @@ pub enum EraseTarget {
     Conversation(String),
 }
 
+impl fmt::Display for EraseTarget {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Page(slug) => write!(formatter, "the page `{slug}`"),
+            Self::Entry(id) => write!(formatter, "the entry `{id}`"),
+            Self::Conversation(id) => write!(formatter, "the conversation `{id}`"),
+        }
+    }
+}
+
 /// What was erased and what was not.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EraseReport {
     /// What was removed, a line each.
     pub removed: Vec<String>,
@@ -72,7 +86,7 @@ impl EraseReport {
 }
 
 /// By what copies of something are known.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Trace {
     texts: Vec<String>,
     /// Hashes of its versions.
@@ -81,8 +95,27 @@ struct Trace {
     mark: Option<String>,
 }
 
+impl Trace {
+    fn is_empty(&self) -> bool {
+        self.texts.is_empty() && self.versions.is_empty() && self.mark.is_none()
+    }
+
+    fn add(&mut self, more: Self) {
+        self.texts.extend(more.texts);
+        self.versions.extend(more.versions);
+        self.mark = self.mark.take().or(more.mark);
+    }
+}
+
+/// Returns what an erasure that did not come to its end was to erase.
+pub fn interrupted(workspace: &Workspace) -> StoreResult<Option<EraseTarget>> {
+    Ok(pending::load(workspace)?.map(|pending| pending.target))
+}
+
 impl AssistantStore {
     /// Makes something unrecoverable from this assistant's folder. What lies outside, such as backups, is not reached.
+    ///
+    /// If it is interrupted, the same again goes on from there; until then nothing else is erased.
     pub async fn erase(
         &self,
         target: EraseTarget,
@@ -90,13 +123,43 @@ impl AssistantStore {
     ) -> StoreResult<EraseReport> {
         let writer = self.writer()?.clone();
         let mut report = EraseReport::default();
-        let trace = self.trace_of(&writer, &target).await?;
+        // What others left to be kept comes first, so that it is among what is looked at and not in a file beside.
+        let drained = writer.clone();
+        blocking::run(move || {
+            crate::spool::drain(drained.workspace(), &drained.rememberer())
+                .map_err(|error| StoreError::engine("keep notes that were left", error))
+                .map(drop)
+        })
+        .await?;
+        let begun = self.begin_erasure(&writer, &target).await?;
+        let trace = begun.trace;
         let wanted = Needles::of_lines(trace.texts.iter().map(String::as_str));
         report.remains.extend(not_looked_for(&trace.texts));
         report
             .remains
             .extend(replaced_copies(writer.workspace().root()));
-        self.take_out(&writer, &target, &mut report).await?;
+        let mut unfinished = false;
+        if begun.taken_out {
+            if self.trace_of(&writer, &target).await.is_ok() {
+                report.remains.push(format!(
+                    "{target}, which was made anew since and is left alone"
+                ));
+            }
+        } else {
+            self.take_out(&writer, &target, &mut report).await?;
+            unfinished = self.settle_erasure(&writer, &mut report).await?;
+            if !unfinished {
+                let (workspace, record) = (
+                    writer.workspace().clone(),
+                    Pending {
+                        target: target.clone(),
+                        trace: trace.clone(),
+                        taken_out: true,
+                    },
+                );
+                blocking::run(move || pending::store(&workspace, &record)).await?;
+            }
+        }
         self.look(true).await?;
 
         let place = writer.workspace().clone();
@@ -118,17 +181,80 @@ impl AssistantStore {
         report.removed(loose, "rows of logs and caches");
         report.removed(copies, "old versions and copies");
         if !matches!(target, EraseTarget::Conversation(_)) {
-            let made = self.reindex_reusing(progress).await?;
-            report.removed.push("the index it was in".to_owned());
-            if made.stopped {
+            let stopped = self.reindex_alone(progress).await?.stopped;
+            unfinished |= stopped;
+            if stopped {
                 report
                     .remains
-                    .push("the old index, until `strata reindex` is through".to_owned());
+                    .push("the old index, until the same is erased again".to_owned());
+            } else {
+                report.removed.push("the index it was in".to_owned());
             }
         }
         report.remains.extend(shared);
         self.search(&needles, &mut report).await?;
+        if !matches!(target, EraseTarget::Conversation(_)) {
+            for path in self.other_indexes().await? {
+                report.remains.push(format!(
+                    "`{}`, an index that could not be removed",
+                    path.display()
+                ));
+            }
+        }
+        if !unfinished {
+            blocking::run(move || pending::clear(writer.workspace())).await?;
+        }
         Ok(report)
+    }
+
+    /// Finds out what must not be found afterwards, and writes it down before anything is deleted.
+    async fn begin_erasure(&self, writer: &Writer, target: &EraseTarget) -> StoreResult<Pending> {
+        let workspace = writer.workspace().clone();
+        let begun = blocking::run(move || pending::load(&workspace)).await?;
+        let mut pending = match begun {
+            Some(begun) if begun.target == *target && begun.taken_out => return Ok(begun),
+            Some(begun) if begun.target == *target => begun,
+            Some(begun) => {
+                return Err(StoreError::Conflict {
+                    what: "what is being erased".to_owned(),
+                    expected: format!("{target}"),
+                    found: format!(
+                        "{}, whose erasure was interrupted: erase that once more first",
+                        begun.target
+                    ),
+                });
+            }
+            None => Pending {
+                target: target.clone(),
+                trace: Trace::default(),
+                taken_out: false,
+            },
+        };
+        match self.trace_of(writer, target).await {
+            Ok(now) => pending.trace.add(now),
+            // It was deleted right before the interruption.
+            Err(StoreError::NotFound { .. }) if !pending.trace.is_empty() => {}
+            Err(error) => return Err(error),
+        }
+        let workspace = writer.workspace().clone();
+        blocking::run(move || {
+            pending::store(&workspace, &pending)?;
+            Ok(pending)
+        })
+        .await
+    }
+
+    /// Brings what was taken out into its files, and returns whether some of it could not be.
+    async fn settle_erasure(&self, writer: &Writer, report: &mut EraseReport) -> StoreResult<bool> {
+        let writer = writer.clone();
+        let settled = blocking::run(move || writer.log().settle()).await?;
+        if settled.left > 0 {
+            report.remains.push(format!(
+                "{} writes could not be brought into their files yet, and hold it until then: erase it once more",
+                settled.left
+            ));
+        }
+        Ok(settled.left > 0)
     }
 
     /// Returns what must not be found afterwards.
@@ -146,25 +272,19 @@ impl AssistantStore {
                     trace.versions.push(page.hash);
                 }
                 if trace.texts.is_empty() {
-                    return Err(not_found(&format!("the page `{slug}`")));
+                    return Err(not_found(&target.to_string()));
                 }
                 Ok(trace)
             }
             EraseTarget::Entry(id) => {
                 let found = entry_files(writer.workspace(), id)?;
                 if found.is_empty() {
-                    return Err(not_found(&format!("the entry `{id}`")));
+                    return Err(not_found(&target.to_string()));
                 }
                 let mut texts = Vec::new();
                 for (_, bytes) in &found {
-                    let text = lossy(bytes);
-                    let groups = buffer::split(&text);
-                    let is_it = |group: &&buffer::Group<'_>| {
-                        group
-                            .opening
-                            .is_some_and(|opening| opening.id == Some(id.as_str()))
-                    };
-                    texts.extend(groups.iter().filter(is_it).map(buffer::Group::content));
+                    let places = buffer::find_entries(bytes, id).into_iter();
+                    texts.extend(places.map(|place| content_of(&bytes[place])));
                 }
                 Ok(Trace {
                     texts,
@@ -177,7 +297,7 @@ impl AssistantStore {
                     .state()
                     .read_blocking(|connection| rows::messages(connection, id))?;
                 if texts.is_empty() {
-                    return Err(not_found(&format!("the conversation `{id}`")));
+                    return Err(not_found(&target.to_string()));
                 }
                 Ok(Trace {
                     texts,
@@ -199,7 +319,11 @@ impl AssistantStore {
         match target {
             EraseTarget::Page(slug) => {
                 let path = self.files().place_of(slug)?;
-                self.files().delete_as(slug, Expected::Any, context).await?;
+                match self.files().delete_as(slug, Expected::Any, context).await {
+                    // Only old versions of it were left.
+                    Ok(()) | Err(StoreError::NotFound { .. }) => {}
+                    Err(error) => return Err(error),
+                }
                 let (writer, of) = (writer.clone(), slug.clone());
                 let known = blocking::run(move || {
                     writer.settle()?;
@@ -209,17 +333,19 @@ impl AssistantStore {
                     })
                 })
                 .await?;
-                report.removed.push(format!("the page `{slug}`"));
+                report.removed.push(target.to_string());
                 report.removed(known, "records of it");
             }
             EraseTarget::Entry(id) => {
-                let (writer, of) = (writer.clone(), id.clone());
-                blocking::run(move || remove_entry(&writer, &of, context)).await?;
-                report.removed.push(format!("the entry `{id}`"));
+                let (writer, of, pages) = (writer.clone(), id.clone(), self.files().clone());
+                blocking::run(move || remove_entry(&writer, &pages, &of, context)).await?;
+                report.removed.push(target.to_string());
             }
             EraseTarget::Conversation(id) => {
-                let rows = writer.state().delete_conversation(id).await?;
-                report.removed.push(format!("the conversation `{id}`"));
+                let recorder = writer.recorder();
+                let rows = recorder.delete_conversation(id, self.now()).await?;
+                recorder.settle().await?;
+                report.removed.push(target.to_string());
                 let count = usize::try_from(rows.total()).unwrap_or(usize::MAX);
                 report.removed(count, "rows of it");
             }
@@ -277,13 +403,13 @@ impl AssistantStore {
         if needles.is_empty() {
             return Ok(());
         }
-        let (root, state, of) = (
-            self.workspace().root().to_owned(),
+        let (workspace, state, of) = (
+            self.workspace().clone(),
             self.state().clone(),
             needles.clone(),
         );
         let (files, bytes, mut remains) =
-            blocking::run(move || search_files(&root, &state, &of)).await?;
+            blocking::run(move || search_files(&workspace, &state, &of)).await?;
         // The index's files are packed, so its rows are read as they are served.
         if let Some(index) = self.current_index() {
             for row in index.all_rows().await? {
@@ -319,9 +445,16 @@ fn replaced_copies(root: &Path) -> Vec<String> {
     };
     let id = id.to_string_lossy();
     let (replaced, restoring) = (format!("{id}.replaced-"), format!(".restoring-{id}"));
-    std::fs::read_dir(folder)
-        .into_iter()
-        .flatten()
+    let entries = match std::fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) => {
+            return vec![format!(
+                "whatever a restore put aside in `{}`, which cannot be listed: {error}",
+                folder.display()
+            )];
+        }
+    };
+    entries
         .flatten()
         .filter(|entry| {
             let name = entry.file_name();
@@ -333,13 +466,18 @@ fn replaced_copies(root: &Path) -> Vec<String> {
 }
 
 fn search_files(
-    root: &Path,
+    workspace: &Workspace,
     state: &SqliteState,
     needles: &Needles,
 ) -> StoreResult<(usize, u64, Vec<String>)> {
+    let (root, record) = (workspace.root(), pending::path_of(workspace));
     let mut remains = state.read_blocking(|connection| rows::places(connection, needles))?;
     let (mut files, mut bytes) = (0, 0);
     for path in files_below(root).map_err(store_io("list", root))? {
+        // It holds what is looked for, and goes when that is done.
+        if path == record {
+            continue;
+        }
         let holds = match needles.are_in_file(&path) {
             Ok(holds) => holds,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
@@ -408,12 +546,8 @@ fn entry_files(workspace: &Workspace, id: &str) -> StoreResult<Vec<(String, Vec<
     paths.extend(files_below(&archive).map_err(store_io("list", &archive))?);
     let mut found = Vec::new();
     for path in paths {
-        let bytes = match workspace.fs().read(&path) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
-            Err(error) => return Err(store_io("read", &path)(error)),
-        };
-        if without(&bytes, &[id.to_owned()]) != bytes {
+        let bytes = read_bytes_or_empty(workspace.fs().as_ref(), &path)?;
+        if !buffer::find_entries(&bytes, id).is_empty() {
             let below = path.strip_prefix(workspace.root()).unwrap_or(&path);
             let parts: Vec<_> = below.iter().map(|part| part.to_string_lossy()).collect();
             found.push((parts.join("/"), bytes));
@@ -422,8 +556,16 @@ fn entry_files(workspace: &Workspace, id: &str) -> StoreResult<Vec<(String, Vec<
     Ok(found)
 }
 
-fn remove_entry(writer: &Writer, id: &str, context: WriteContext) -> StoreResult<()> {
+/// Takes an entry out of buffer and archive, and out of the pages and views where it was put since.
+fn remove_entry(
+    writer: &Writer,
+    pages: &FilePages,
+    id: &str,
+    context: WriteContext,
+) -> StoreResult<()> {
     writer.settle()?;
+    // The order of these two is that of every other write of pages.
+    let turn = pages.take_turn()?;
     let request = Request {
         kind: OperationKind::Write,
         context,
@@ -431,28 +573,40 @@ fn remove_entry(writer: &Writer, id: &str, context: WriteContext) -> StoreResult
         at: writer.clock().now(),
     };
     let (workspace, operation) = (writer.workspace().clone(), writer.ids().next_id());
-    let ids = [id.to_owned()];
+    let (ids, at, planning) = ([id.to_owned()], request.at, pages.clone());
     writer.log().commit(request, move |connection| {
         let parts = entry_files(&workspace, &ids[0])?
             .into_iter()
             .map(|(path, base)| Part {
                 path,
                 change: Change::Write {
-                    content: without(&base, &ids),
+                    content: without(&base, |id| ids.iter().any(|entry| entry == id)),
                     base: Some(base),
                     merged: false,
                 },
                 origin: None,
             });
-        let parts = parts.collect();
-        history::forget_entries(connection, &ids)?;
+        let mut parts: Vec<Part> = parts.collect();
+        parts.extend(consolidate::without_entry(
+            connection, &planning, &workspace, &ids[0],
+        )?);
+        forget_record(connection, &ids[0], "erase", (ForgetReason::Erased, at))?;
         Ok(Plan {
             id: operation,
             outcome: (),
             parts,
         })
     })?;
-    writer.settle()
+    writer.settle()?;
+    drop(turn);
+    // While the entry stands anywhere its record says who may see it.
+    if entry_files(writer.workspace(), id)?.is_empty() {
+        let id = id.to_owned();
+        writer
+            .state()
+            .write_blocking(|transaction| history::forget_entry(transaction, &id))?;
+    }
+    Ok(())
 }
 
 /// Removes old versions, notes that were refused, and copies of the database that hold what is to be erased.
@@ -460,7 +614,10 @@ fn remove_copies(workspace: &Workspace, needles: &Needles, trace: &Trace) -> Sto
     let mark = Needles::of(trace.mark.as_deref());
     let root = workspace.root();
     let mut candidates = Vec::new();
-    for folder in [workspace.blobs_dir(), workspace.spool_dir()] {
+    for folder in [
+        workspace.blobs_dir(),
+        workspace.spool_dir().join(crate::spool::REFUSED),
+    ] {
         candidates.extend(files_below(&folder).map_err(store_io("list", &folder))?);
     }
     for entry in workspace.fs().list(root).map_err(store_io("list", root))? {

@@ -213,6 +213,34 @@ pub(crate) fn sync_directory(_path: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Gives two files or folders of one folder each other's names in one step, so that both names are always there. Returns
+/// whether the system could.
+#[cfg(any(target_os = "linux", target_os = "macos"))]
+pub(crate) fn exchange(one: &Path, other: &Path) -> io::Result<bool> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    use rustix::io::Errno;
+
+    match renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE) {
+        Ok(()) => {
+            // It is done; at worst it is undone by a loss of power.
+            if let Err(error) = sync_directory(parent_of(one)?) {
+                tracing::warn!(%error, path = %one.display(), "an exchange could not be flushed");
+            }
+            Ok(true)
+        }
+        // Not every file system has it.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Other systems have no such step.
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
+#[expect(clippy::unnecessary_wraps, reason = "the same signature as on Linux")]
+pub(crate) fn exchange(_one: &Path, _other: &Path) -> io::Result<bool> {
+    Ok(false)
+}
+
 #[cfg(unix)]
 fn private(options: &mut OpenOptions) -> &mut OpenOptions {
     use std::os::unix::fs::OpenOptionsExt as _;

@@ -58,6 +58,9 @@ pub struct LanceIndex {
     /// Makes every step of upkeep fail.
     #[cfg(test)]
     pub(crate) broken: AtomicBool,
+    /// Makes every write fail.
+    #[cfg(test)]
+    pub(crate) refusing: AtomicBool,
 }
 
 /// What only the one writer may touch.
@@ -173,6 +176,13 @@ impl IndexStore for LanceIndex {
         check_batch(&pages, &rows)?;
         if pages.is_empty() {
             return Ok(());
+        }
+        #[cfg(test)]
+        if self.refusing.load(Ordering::Relaxed) {
+            return Err(StoreError::engine(
+                "writing pages to the index",
+                "made to fail",
+            ));
         }
         let mut writer = self.writer.clone().lock_owned().await;
         let mut rows = rows;

@@ -13,7 +13,7 @@ use memory_core::provenance::{Authority, Origin, Trust, trust_of};
 use memory_core::store::PageOrigin;
 use memory_core::text::fault::Fault;
 use memory_core::text::slug::Slug;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::error::{SubstrateError, SubstrateResult};
 use crate::oplog::{OpLog, OperationKind, Part, Plan, Request, WriteConflict, WriteContext};
@@ -30,7 +30,8 @@ mod source;
 mod views;
 
 /// What to take in.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum IngestSource {
     /// Every visible markdown file below a folder, such as an Obsidian vault.
     Folder(PathBuf),
@@ -49,8 +50,23 @@ pub enum IngestSource {
     MemoryFolder(PathBuf),
 }
 
+impl IngestSource {
+    /// Returns the same with paths that do not depend on the folder a process stands in.
+    pub fn absolute(self) -> SubstrateResult<Self> {
+        let whole = |path: PathBuf| {
+            std::path::absolute(&path).map_err(SubstrateError::io("look for", &path))
+        };
+        Ok(match self {
+            Self::Folder(path) => Self::Folder(whole(path)?),
+            Self::File(path) => Self::File(whole(path)?),
+            Self::MemoryFolder(path) => Self::MemoryFolder(whole(path)?),
+            Self::Text { .. } | Self::Manifest(_) => self,
+        })
+    }
+}
+
 /// How to take it in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IngestOptions {
     /// Whether a page that came from the same place with other content is replaced.
     pub overwrite: bool,
@@ -85,7 +101,7 @@ pub struct IngestProgress<'a> {
 }
 
 /// What became of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IngestAction {
     /// It was written, or would be.
@@ -99,7 +115,7 @@ pub enum IngestAction {
 }
 
 /// What became of one page.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IngestedPage {
     /// The page; `None` when it got no name.
     pub slug: Option<Slug>,
@@ -120,7 +136,7 @@ pub struct IngestedPage {
 }
 
 /// What became of a view or a file of the knowledge base.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlacedFile {
     /// Its path below `memory`.
     pub path: String,
@@ -131,7 +147,7 @@ pub struct PlacedFile {
 }
 
 /// What became of everything.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IngestReport {
     /// Every page, in the order of names.
     pub pages: Vec<IngestedPage>,

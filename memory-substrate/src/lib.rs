@@ -6,21 +6,29 @@
 //!
 //! # Limitations
 //!
-//! One process writes an assistant at a time. There is no evidence repository and no background job yet.
+//! One process writes an assistant at a time. Evidence is a plain journal and no git repository. Consolidation
+//! goes by rules, and is the only background job yet.
 
 pub mod assistant;
 pub mod backup;
 pub mod blocking;
+pub mod consolidate;
 pub mod embed;
 pub mod erase;
 pub mod error;
+pub mod evidence;
 pub mod fs;
 pub mod index;
 pub mod ingest;
+pub mod jobs;
+pub mod llm;
 pub mod oplog;
 pub mod pages;
 pub mod pkb;
+pub mod prompts;
+pub mod random;
 pub mod remember;
+pub mod screen;
 pub mod segment;
 pub mod services;
 pub mod snapshot;
@@ -31,3 +39,7 @@ pub mod undo;
 pub mod views;
 pub mod workspace;
 pub mod writer;
+
+#[cfg(test)]
+mod conformance;
+mod entries;

@@ -23,7 +23,7 @@ use self::health::Health;
 use self::pending::{OpenPart, Pending};
 use self::queue::Queue;
 use crate::blocking;
-use crate::state::{SqliteState, ops, origins};
+use crate::state::{SqliteState, jobs, ops, origins, runs};
 use crate::workspace::{Workspace, WriterLock};
 
 pub use self::health::Halt;
@@ -114,6 +114,11 @@ impl OpLog {
     /// Returns a path as operations name it; `None` when it is not the assistant's.
     pub(crate) fn relative(&self, path: &Path) -> Option<String> {
         overlay::relative(&self.inner.root, path)
+    }
+
+    /// Returns the state, in which operations are recorded.
+    pub(crate) fn state(&self) -> &SqliteState {
+        &self.inner.state
     }
 
     /// Returns why writes are refused; `None` while they are not.
@@ -217,9 +222,11 @@ impl OpLog {
     /// Forgets old versions and answers from before an instant.
     pub(crate) fn prune(&self, before: memory_core::time::Timestamp) -> StoreResult<()> {
         let inner = &self.inner;
-        inner
-            .state
-            .write_unflushed_blocking(|transaction| ops::prune(transaction, before))?;
+        inner.state.write_unflushed_blocking(|transaction| {
+            ops::prune(transaction, before)?;
+            runs::prune(transaction, before)?;
+            jobs::prune(transaction, before)
+        })?;
         inner
             .blobs
             .prune(inner.fs.as_ref(), before.as_millis())

@@ -27,12 +27,15 @@ pub use self::refresh::{PageIndexer, Refreshed};
 pub(crate) use self::scan::page_of_path;
 pub use self::scan::{PageFile, PageMap, RenamedPage};
 pub(crate) use self::scan::{free_slug, is_page_name, wanted_slug};
+pub(crate) use self::validate::validate;
+pub use self::validate::{LongPage, PageFault, PagesReport, UnresolvedLink};
 
 mod cached;
 mod hash;
 mod index;
 mod refresh;
 mod scan;
+mod validate;
 mod write;
 
 /// The pages below one folder.

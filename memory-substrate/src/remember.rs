@@ -1,29 +1,41 @@
 //! The intake: what somebody wants remembered, kept at once and shown in the buffer.
 //!
 //! An entry is one operation: a commit of the state database is the promise to the caller, and the buffer and the day's
-//! archive get it right after. Whoever reads them meanwhile sees it there already. Saying the same again while it still
-//! stands in the buffer gives the same entry, and so does repeating a request under its key.
+//! archive get it right after. The same commit makes the item of it, so neither is ever without the other. Whoever reads
+//! the files meanwhile sees the entry there already. Saying the same again while it still stands in the buffer gives the
+//! same entry, and so does repeating a request under its key. Before any of this a text is screened: what must not be
+//! kept reaches no file, no database and no log.
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use memory_core::env::{Clock, Ids};
+use memory_core::item::MAX_CLAIM_CHARACTERS;
 use memory_core::provenance::{Authority, Channel, Origin, Trust, trust_of};
 use memory_core::store::{StoreError, StoreResult};
 use memory_core::text::buffer;
 use memory_core::time::Timestamp;
-use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
+use self::entries::Entries;
 use crate::blocking;
 use crate::error::{SubstrateError, SubstrateResult};
-use crate::oplog::{Change, OpLog, OperationKind, Part, Plan, Request, WriteContext, ids_of};
+use crate::oplog::{OpLog, OperationKind, Request, WriteContext, ids_of};
 use crate::pages::hash_bytes;
-use crate::state::remembered::{self, EntrySource, NewEntry};
+use crate::screen::{Finding, screen};
+use crate::state::remembered::EntrySource;
 use crate::workspace::{Workspace, read_text_or_empty};
 
+pub use self::forget::ForgetReceipt;
+pub(crate) use self::forget::forget_record;
+
+mod entries;
+mod forget;
+mod items;
+
+pub(crate) use self::items::adopt;
+
 /// What somebody wants remembered.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RememberInput {
     /// One text for each entry. Empty ones are left out.
     pub texts: Vec<String>,
@@ -45,13 +57,20 @@ pub struct Remembered {
 }
 
 /// The promise that entries are kept.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RememberReceipt {
     /// The entries, in the order given.
     pub entries: Vec<Remembered>,
+    /// What the texts were relieved of before anything was kept.
+    #[serde(default)]
+    pub findings: Vec<Finding>,
     /// Whether the files have them already. If not, they are safe all the same, every reader sees them, and the files
     /// have them a moment later.
     pub applied: bool,
+    /// Name of the note that was left for the next writer, because nobody could write. It is safe too, but it has no
+    /// entries yet and nobody sees it until then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left: Option<String>,
 }
 
 /// Keeps entries for one assistant.
@@ -112,6 +131,19 @@ impl Rememberer {
         .await
     }
 
+    /// Takes an entry out of the buffer and the content of its item away, for the owner. The archive of the day keeps it.
+    ///
+    /// Doing it again does nothing. An entry that somebody edited before stays as it is with its item; one that is edited
+    /// at this very moment stays in the file and shows to nobody.
+    pub async fn forget(&self, id: &str, context: WriteContext) -> SubstrateResult<ForgetReceipt> {
+        let (shared, id) = (Arc::clone(&self.shared), id.to_owned());
+        blocking::run(move || {
+            let now = shared.clock.now();
+            shared.forget(&id, context, now)
+        })
+        .await
+    }
+
     /// Keeps entries that were said at some instant, on the calling thread, which may block.
     pub(crate) fn remember_at(
         &self,
@@ -120,6 +152,8 @@ impl Rememberer {
         context: WriteContext,
         at: Timestamp,
     ) -> SubstrateResult<RememberReceipt> {
+        // Nothing was said in the future, and the ledger's times only go forward.
+        let at = at.min(self.shared.clock.now());
         self.shared.remember(input, zone, context, at)
     }
 }
@@ -130,38 +164,31 @@ impl Shared {
         input: &RememberInput,
         zone: &str,
         context: WriteContext,
-        now: Timestamp,
+        said: Timestamp,
     ) -> SubstrateResult<RememberReceipt> {
-        let texts: Vec<String> = input
-            .texts
-            .iter()
-            .map(|text| buffer::normalise_content(text))
-            .filter(|text| !text.is_empty())
-            .collect();
-        if texts.is_empty() {
-            return Err(SubstrateError::Refused {
-                reason: "there is nothing to remember; pass some text".to_owned(),
-            });
-        }
+        let (texts, findings) = texts_of(input)?;
         let entries = Entries {
-            source: source_of(input, now)?,
+            source: source_of(input, said)?,
             texts,
             standing: ids_of(&read_text_or_empty(
                 self.workspace.fs().as_ref(),
                 &self.workspace.buffer_path(),
             )?),
-            day: now.civil_date(zone),
-            stamp: now.civil_minute(zone),
+            day: said.civil_date(zone),
+            stamp: said.civil_minute(zone),
             buffer: self.path_of(&self.workspace.buffer_path())?,
             archive: self.path_of(&self.workspace.archive_dir())?,
             keyed: context.key.is_some(),
+            actor: context.actor.clone(),
+            session: context.session.clone(),
             ids: Arc::clone(&self.ids),
         };
         let request = Request {
             kind: OperationKind::Remember,
             context,
             hash: entries.hash()?,
-            at: now,
+            // A note may have waited for long, and its key is to be known for as long as that of any other.
+            at: self.clock.now(),
         };
         let entries = self
             .log
@@ -170,7 +197,9 @@ impl Shared {
         let buffer = self.path_of(&self.workspace.buffer_path())?;
         Ok(RememberReceipt {
             entries,
+            findings,
             applied: !self.log.is_open(&buffer),
+            left: None,
         })
     }
 
@@ -183,95 +212,55 @@ impl Shared {
     }
 }
 
-/// Entries about to be kept.
-struct Entries {
-    source: EntrySource,
-    texts: Vec<String>,
-    /// Ids of the entries that stand in the buffer.
-    standing: HashSet<String>,
-    day: String,
-    stamp: String,
-    buffer: String,
-    archive: String,
-    keyed: bool,
-    ids: Arc<dyn Ids>,
+/// Returns texts as they may be kept, without empty ones, and what they were relieved of.
+pub(crate) fn screened(texts: &[String]) -> (Vec<String>, Vec<Finding>) {
+    let mut findings: Vec<Finding> = Vec::new();
+    let mut kept = Vec::with_capacity(texts.len());
+    for text in texts {
+        let screened = screen(text);
+        for found in screened.findings {
+            let same =
+                |known: &&mut Finding| known.class == found.class && known.what == found.what;
+            match findings.iter_mut().find(same) {
+                Some(known) => known.count += found.count,
+                None => findings.push(found),
+            }
+        }
+        let text = buffer::normalise_content(&screened.text);
+        if !text.is_empty() {
+            kept.push(text);
+        }
+    }
+    findings.sort_unstable();
+    (kept, findings)
 }
 
-impl Entries {
-    /// Names the request, whenever it is made.
-    fn hash(&self) -> StoreResult<String> {
-        let EntrySource {
-            channel,
-            origin,
-            authority,
-            ..
-        } = &self.source;
-        name_of(&(channel, origin, authority, &self.texts))
-    }
+/// Returns an error if this could not be kept by anybody, so that it is not left for somebody who then cannot.
+pub fn check(input: &RememberInput) -> SubstrateResult<()> {
+    texts_of(input)?;
+    source_of(input, Timestamp::from_millis(0)).map(drop)
+}
 
-    /// Decides which texts are new and what they add to which files.
-    fn plan(self, connection: &Connection) -> StoreResult<Plan<Vec<Remembered>>> {
-        let mut given: HashMap<String, String> = HashMap::new();
-        let mut entries = Vec::with_capacity(self.texts.len());
-        let (mut operation, mut added) = (None, String::new());
-        for text in &self.texts {
-            let hash = hash_of(text, &self.source)?;
-            let known = match given.get(&hash) {
-                Some(id) => Some(id.clone()),
-                None => remembered::newest_of(connection, &hash)?
-                    .filter(|newest| newest.is_pending || self.standing.contains(&newest.id))
-                    .map(|newest| newest.id),
-            };
-            let duplicate = known.is_some();
-            let id = known.unwrap_or_else(|| self.ids.next_id());
-            if !duplicate {
-                let entry = buffer::write_entry(text, &self.stamp, &id).map_err(|error| {
-                    StoreError::BadRequest {
-                        reason: error.to_string(),
-                    }
-                })?;
-                added.push_str(&entry);
-                // The first entry names the operation: both are unique, and one leads to the other.
-                let operation = operation.get_or_insert_with(|| id.clone());
-                let entry = NewEntry {
-                    id: &id,
-                    hash: &hash,
-                    day: &self.day,
-                    operation,
-                };
-                remembered::add(connection, entry, &self.source)?;
-            }
-            given.insert(hash, id.clone());
-            entries.push(Remembered { id, duplicate });
-        }
-        let append = |path: String, header: String| Part {
-            path,
-            change: Change::Append {
-                header,
-                content: added.clone(),
-            },
-            origin: None,
-        };
-        let parts = if added.is_empty() {
-            Vec::new()
-        } else {
-            vec![
-                append(self.buffer, String::new()),
-                append(
-                    format!("{}/{}.md", self.archive, self.day),
-                    format!("# {}\n\n", self.day),
-                ),
-            ]
-        };
-        Ok(Plan {
-            // Without anything new only a key makes this an operation.
-            id: operation
-                .or_else(|| self.keyed.then(|| self.ids.next_id()))
-                .unwrap_or_default(),
-            outcome: entries,
-            parts,
-        })
+/// Returns the texts to keep, at least one, and what they were relieved of.
+fn texts_of(input: &RememberInput) -> SubstrateResult<(Vec<String>, Vec<Finding>)> {
+    let (texts, findings) = screened(&input.texts);
+    if texts.is_empty() {
+        return Err(SubstrateError::Refused {
+            reason: "there is nothing to remember; pass some text".to_owned(),
+        });
     }
+    if let Some(long) = texts
+        .iter()
+        .map(|text| text.chars().count())
+        .find(|count| *count > MAX_CLAIM_CHARACTERS)
+    {
+        return Err(SubstrateError::Refused {
+            reason: format!(
+                "a note has at most {MAX_CLAIM_CHARACTERS} characters and this one has {long}; ingest it as a page"
+            ),
+        });
+    }
+    Ok((texts, findings))
 }
 
 /// Returns what is kept of where text came from, or refuses what may not become more than evidence.
@@ -282,6 +271,13 @@ fn source_of(input: &RememberInput, at: Timestamp) -> SubstrateResult<EntrySourc
         ref channel,
         ..
     } = *input;
+    if Channel::parse(&channel.to_string()) != *channel {
+        return Err(SubstrateError::Refused {
+            reason: format!(
+                "`{channel}` is another channel's name when it is written down; name it otherwise"
+            ),
+        });
+    }
     let trust: Trust = match trust_of(origin, authority) {
         Some(verdict) if verdict.beyond_evidence => verdict.trust,
         _ => {

@@ -16,17 +16,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{SubstrateError, SubstrateResult};
 use crate::oplog::WriteContext;
-use crate::remember::{RememberInput, Rememberer};
+use crate::remember::{RememberInput, Rememberer, screened};
 use crate::workspace::Workspace;
 
 /// The form of a note. A writer refuses what is newer.
 const FORM: u32 = 1;
 
 /// Longer files are no notes.
-const LONGEST: u64 = 1 << 20;
+const LONGEST: u64 = 4 << 20;
 
 /// The folder of notes that could not be understood, in that of the notes.
-const REFUSED: &str = "refused";
+pub(crate) const REFUSED: &str = "refused";
 
 /// A note on its way.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +41,8 @@ pub struct SpooledNote {
     pub session: Option<String>,
     /// When it was said.
     pub at: Timestamp,
+    /// The caller's name for the request, if it was or may have been made elsewhere too; without one, the file's name is.
+    pub key: Option<String>,
 }
 
 /// A note as it is written.
@@ -55,10 +57,12 @@ struct Written {
     actor: String,
     session: Option<String>,
     at: Timestamp,
+    #[serde(default)]
+    key: Option<String>,
 }
 
 /// What became of the notes that were found.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpoolReport {
     /// Notes that were kept.
     pub kept: usize,
@@ -66,7 +70,8 @@ pub struct SpoolReport {
     pub refused: Vec<(String, String)>,
 }
 
-/// Leaves a note for the next writer. The id names its file and must be new. It blocks, but never for a lock.
+/// Leaves a note for the next writer, without what must not be written. The id names its file and must be new. It
+/// blocks, but never for a lock.
 pub fn leave(workspace: &Workspace, id: &str, note: &SpooledNote) -> SubstrateResult<()> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     if id.is_empty() || !id.bytes().all(is_plain) {
@@ -80,10 +85,12 @@ pub fn leave(workspace: &Workspace, id: &str, note: &SpooledNote) -> SubstrateRe
         actor,
         session,
         at,
+        key,
     } = note.clone();
+    let (texts, _) = screened(&input.texts);
     let written = Written {
         form: FORM,
-        texts: input.texts,
+        texts,
         origin: input.origin,
         authority: input.authority,
         channel: input.channel,
@@ -91,9 +98,19 @@ pub fn leave(workspace: &Workspace, id: &str, note: &SpooledNote) -> SubstrateRe
         actor,
         session,
         at,
+        key,
     };
     let bytes = serde_json::to_vec(&written)
         .map_err(|error| StoreError::engine("write down a note", error))?;
+    // What could not be taken in is refused now, while somebody is there to hear it.
+    if bytes.len() as u64 > LONGEST {
+        return Err(SubstrateError::Refused {
+            reason: format!(
+                "a note that is left for another process may have {LONGEST} bytes and this one has {}: leave its texts one by one",
+                bytes.len()
+            ),
+        });
+    }
     let path = workspace.spool_dir().join(format!("{id}.json"));
     workspace
         .fs()
@@ -127,9 +144,13 @@ pub(crate) fn drain(
                 entry.bytes
             ))
         } else {
-            fs.read(&path)
-                .map_err(|error| error.to_string())
-                .and_then(|bytes| understand(&bytes))
+            match fs.read(&path) {
+                Ok(bytes) => understand(&bytes),
+                // Somebody else has just kept it.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                // That says nothing about the note.
+                Err(error) => return Err(SubstrateError::io("read", &path)(error)),
+            }
         };
         let kept = understood.and_then(|note| match keep(rememberer, id, note) {
             Ok(()) => Ok(Ok(())),
@@ -143,8 +164,12 @@ pub(crate) fn drain(
             Ok(kept) => {
                 kept?;
                 report.kept += 1;
-                fs.remove(&path)
-                    .map_err(SubstrateError::io("remove", &path))?;
+                match fs.remove(&path) {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                        return Err(SubstrateError::io("remove", &path)(error));
+                    }
+                    _ => {}
+                }
             }
             Err(reason) => {
                 tracing::warn!(
@@ -161,7 +186,11 @@ pub(crate) fn drain(
 }
 
 fn understand(bytes: &[u8]) -> Result<SpooledNote, String> {
-    let written: Written = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+    // What the reader of JSON says of a value would repeat it.
+    let written: Written = serde_json::from_slice(bytes).map_err(|error| {
+        let (line, column) = (error.line(), error.column());
+        format!("it is not a note, as line {line}, column {column} shows")
+    })?;
     if written.form > FORM {
         return Err(format!(
             "it was written by a newer version (form {}, this program knows {FORM})",
@@ -179,6 +208,7 @@ fn understand(bytes: &[u8]) -> Result<SpooledNote, String> {
         actor: written.actor,
         session: written.session,
         at: written.at,
+        key: written.key,
     })
 }
 
@@ -189,9 +219,10 @@ fn keep(rememberer: &Rememberer, id: &str, note: SpooledNote) -> SubstrateResult
         actor,
         session,
         at,
+        key,
     } = note;
-    let mut context =
-        WriteContext::new(actor, input.origin, input.authority).with_key(format!("spool/{id}"));
+    let key = key.unwrap_or_else(|| format!("spool/{id}"));
+    let mut context = WriteContext::new(actor, input.origin, input.authority).with_key(key);
     context.session = session;
     rememberer.remember_at(&input, &zone, context, at).map(drop)
 }
@@ -227,7 +258,37 @@ mod tests {
             actor: "hook".to_owned(),
             session: None,
             at: Timestamp::from_millis(0),
+            key: None,
         }
+    }
+
+    #[test]
+    fn a_note_that_was_kept_under_its_key_before_is_not_kept_again() {
+        let home = tempfile::tempdir().expect("a temporary folder");
+        let workspace = testing::workspace(home.path(), Arc::new(RealFs));
+        let keyed = SpooledNote {
+            key: Some("k1".to_owned()),
+            ..note("said once")
+        };
+        // Left twice, as by somebody who never got an answer; the buffer is emptied in between.
+        leave(&workspace, "a", &keyed).expect("left");
+        testing::open(&workspace).settle().expect("settled");
+        RealFs.write(&workspace.buffer_path(), b"").expect("write");
+        leave(&workspace, "b", &keyed).expect("left");
+        let writer = testing::open(&workspace);
+        assert_eq!(writer.recovery().spool.kept, 1);
+        let buffer = read_text_or_empty(&RealFs, &workspace.buffer_path()).expect("read");
+        assert_eq!(buffer, "");
+
+        // The same key for something else is no repetition, and is told.
+        let other = SpooledNote {
+            key: Some("k1".to_owned()),
+            ..note("something else")
+        };
+        drop(writer);
+        leave(&workspace, "c", &other).expect("left");
+        let writer = testing::open(&workspace);
+        assert_eq!(writer.recovery().spool.refused.len(), 1);
     }
 
     #[test]

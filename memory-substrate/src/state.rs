@@ -13,7 +13,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use memory_core::env::Clock;
 use memory_core::predicates::Tier;
-use memory_core::provenance::Channel;
 use memory_core::services::{KvScope, LogKind, LogRow, Resident, ResidentEntry};
 use memory_core::store::{PageOrigin, StateStore, StoreError, StoreResult, TurnNode};
 use memory_core::time::Timestamp;
@@ -23,14 +22,18 @@ use self::sql::sql;
 use crate::blocking;
 
 pub use self::history::PastOperation;
+pub use self::remembered::BufferReader;
 
 pub(crate) mod backup;
 pub(crate) mod cache;
+pub(crate) mod checkpoints;
 pub(crate) mod erase;
+pub(crate) mod evidence;
 pub(crate) mod history;
 pub(crate) mod indexed;
 pub(crate) mod items;
-mod kv;
+pub(crate) mod jobs;
+pub(crate) mod kv;
 mod log;
 mod migrate;
 mod open;
@@ -40,6 +43,7 @@ mod purge;
 pub(crate) mod remembered;
 pub(crate) mod rescue;
 mod residency;
+pub(crate) mod runs;
 mod schema;
 mod sql;
 mod tree;
@@ -160,10 +164,13 @@ impl SqliteState {
             .await
     }
 
-    /// Returns the remembered entries that must not be shown to a reader of these channels.
-    pub async fn withheld_entries(&self, channels: Vec<Channel>) -> StoreResult<HashSet<String>> {
-        self.read(move |connection| remembered::withheld(connection, &channels))
-            .await
+    /// Returns those of some entries of the buffer that must not be shown to a reader. It blocks.
+    pub(crate) fn withheld_entries(
+        &self,
+        reader: &BufferReader,
+        ids: &HashSet<String>,
+    ) -> StoreResult<HashSet<String>> {
+        self.read_blocking(|connection| remembered::withheld(connection, reader, ids))
     }
 
     /// Forgets what is in context and what tiers keep, for every conversation at once. What was said stays.
@@ -237,7 +244,12 @@ impl SqliteState {
 impl Connections {
     fn read<T>(&self, query: impl FnOnce(&Connection) -> StoreResult<T>) -> StoreResult<T> {
         // A panic while the lock was held left no transaction open: dropping it rolled back.
-        query(&self.reader.lock().unwrap_or_else(PoisonError::into_inner))
+        let connection = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
+        // All statements of a query see one moment, however much is committed between them.
+        let moment = connection
+            .unchecked_transaction()
+            .map_err(sql("begin to read"))?;
+        query(&moment)
     }
 
     fn write<T>(&self, change: impl FnOnce(&Transaction<'_>) -> StoreResult<T>) -> StoreResult<T> {

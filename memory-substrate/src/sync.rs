@@ -13,7 +13,7 @@ use std::sync::Arc;
 use memory_core::embed::Embedder;
 use memory_core::store::{IndexRow, IndexStore, StoreResult};
 use memory_core::text::slug::Slug;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::blocking;
 use crate::pages::{FilePages, IndexedPage, PageIndex};
@@ -29,7 +29,7 @@ const SECTIONS_IN_A_BATCH: usize = 1_000;
 const BATCHES_BETWEEN_MAINTENANCE: usize = 8;
 
 /// How far a synchronisation is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SyncProgress {
     /// Pages that are done; never goes down.
     pub done: usize,
@@ -41,7 +41,7 @@ pub struct SyncProgress {
 pub type OnSync<'a> = dyn FnMut(SyncProgress) -> ControlFlow<()> + Send + 'a;
 
 /// What a synchronisation did.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SyncReport {
     /// Pages that were indexed.
     pub pages: usize,

@@ -5,26 +5,29 @@
 
 use std::path::Path;
 
+use memory_core::item::ForgetReason;
 use memory_core::provenance::{Authority, Origin};
 use memory_core::store::{Expected, StoreError, StoreResult};
-use memory_core::text::buffer;
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
 use crate::assistant::AssistantStore;
 use crate::blocking;
+use crate::consolidate;
+use crate::entries::without;
 use crate::error::store_io;
 use crate::oplog::{
     Change, OpLog, OperationKind, OriginChange, Part, Plan, Request, WriteConflict, WriteContext,
 };
 use crate::pages::{FilePages, hash_bytes, page_of_path};
+use crate::remember::forget_record;
 use crate::state::history::{self, PastPart};
-use crate::state::{ops, origins};
+use crate::state::{ops, origins, runs};
 use crate::workspace::Workspace;
 use crate::writer::Writer;
 
 /// What became of an operation that was taken back.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UndoReport {
     /// The operation that took it back; empty when there was nothing to change.
     pub operation: String,
@@ -32,6 +35,9 @@ pub struct UndoReport {
     pub files: Vec<String>,
     /// The entries that were taken out of buffer and archive.
     pub entries: Vec<String>,
+    /// The entries that a consolidation had filed and that stand in the buffer again.
+    #[serde(default)]
+    pub put_back: Vec<String>,
     /// Files that were edited since in the same place: they stay as they are, with the older text beside them.
     pub conflicts: Vec<WriteConflict>,
 }
@@ -42,6 +48,8 @@ struct Undone {
     operation: String,
     files: Vec<String>,
     entries: Vec<String>,
+    #[serde(default)]
+    put_back: Vec<String>,
 }
 
 impl AssistantStore {
@@ -56,8 +64,8 @@ impl AssistantStore {
 }
 
 /// What taking back needs besides the record.
-struct Bench {
-    workspace: Workspace,
+pub(crate) struct Bench {
+    pub(crate) workspace: Workspace,
     log: OpLog,
 }
 
@@ -85,7 +93,7 @@ impl Writer {
         let undone = self
             .state()
             .read_blocking(|connection| history::undone_kind(connection, operation))?;
-        if undone == Some(OperationKind::Remember) {
+        if undone == Some(OperationKind::Remember) || kind == OperationKind::Forget {
             // How the entries came in was forgotten with them, and without that they would be trusted.
             return Err(StoreError::BadRequest {
                 reason: format!(
@@ -93,11 +101,14 @@ impl Writer {
                 ),
             });
         }
-        let context = WriteContext::new("undo", Origin::UserDirect, Authority::Owner)
-            .with_key(format!("undo:{operation}"));
+        let key = |connection: &Connection| history::undo_key(connection, operation);
+        let context = WriteContext::new("undo", Origin::UserDirect, Authority::Owner);
         if kind == OperationKind::Rename {
-            return undo_rename(pages, &parts, &context);
+            let key = self.state().read_blocking(key)?;
+            return self.undo_rename(pages, &parts, context.with_key(key));
         }
+        let _turn = pages.take_turn()?;
+        let context = context.with_key(self.state().read_blocking(key)?);
         let request = Request {
             kind: OperationKind::Write,
             context,
@@ -108,20 +119,34 @@ impl Writer {
             workspace: self.workspace().clone(),
             log: self.log().clone(),
         };
-        let _turn = pages.take_turn()?;
+        let at = request.at;
         let (id, undone) = (self.ids().next_id(), operation.to_owned());
         let done: Undone = self.log().commit(request, move |connection| {
             let mut entries = Vec::new();
             let mut planned = Vec::new();
-            if kind == OperationKind::Remember {
+            let mut put_back = Vec::new();
+            if let Some(taken) = runs::taken_by(connection, &undone)? {
+                let unfiled =
+                    consolidate::take_back(&bench, connection, &parts, &taken, (&id, at))?;
+                planned = unfiled.parts;
+                put_back = unfiled.entries;
+            } else if kind == OperationKind::Remember {
                 entries = history::entries_of(connection, &undone)?;
                 for part in &parts {
                     planned.extend(bench.without_entries(part, &entries)?);
                 }
-                history::forget_entries(connection, &entries)?;
+                for entry in &entries {
+                    forget_record(connection, entry, "undo", (ForgetReason::Owner, at))?;
+                }
             } else {
                 for part in &parts {
-                    planned.extend(bench.reversed(connection, part)?);
+                    let reversed = bench.reversed(connection, part)?;
+                    if let Some(Change::Write { content, .. }) =
+                        reversed.as_ref().map(|part| &part.change)
+                    {
+                        consolidate::view_restored(connection, &part.path, content)?;
+                    }
+                    planned.extend(reversed);
                 }
             }
             let files = planned.iter().map(|part| part.path.clone()).collect();
@@ -129,6 +154,7 @@ impl Writer {
                 operation: id.clone(),
                 files,
                 entries,
+                put_back,
             };
             Ok(Plan {
                 id,
@@ -144,33 +170,51 @@ impl Writer {
             operation: done.operation,
             files: done.files,
             entries: done.entries,
+            put_back: done.put_back,
             conflicts,
         })
     }
-}
 
-fn undo_rename(
-    pages: &FilePages,
-    parts: &[PastPart],
-    context: &WriteContext,
-) -> StoreResult<UndoReport> {
-    let mut report = UndoReport::default();
-    for part in parts {
-        let Some(target) = &part.target else { continue };
+    fn undo_rename(
+        &self,
+        pages: &FilePages,
+        parts: &[PastPart],
+        context: WriteContext,
+    ) -> StoreResult<UndoReport> {
+        let mut report = UndoReport::default();
+        // A rename has one part.
+        let Some((part, target)) = parts
+            .iter()
+            .find_map(|part| part.target.as_ref().map(|target| (part, target)))
+        else {
+            return Ok(report);
+        };
         // What met another page there was put elsewhere, and that other page is not to be moved.
         if part.met_an_edit() {
-            continue;
+            return Ok(report);
         }
         let (from, to) = (page_of_path(target).0, page_of_path(&part.path).0);
-        pages.rename_blocking(&from, &to, Expected::Any, context.clone())?;
+        let key = context.key.clone().unwrap_or_default();
+        pages.rename_blocking(&from, &to, Expected::Any, context)?;
+        let done = self
+            .state()
+            .read_blocking(|connection| history::of_key(connection, &key))?;
+        report.operation = done.unwrap_or_default();
         report.files.push(part.path.clone());
+        report.conflicts = self
+            .state()
+            .read_blocking(|connection| ops::conflicts(connection, &report.operation))?;
+        Ok(report)
     }
-    Ok(report)
 }
 
 impl Bench {
     /// Returns the change that gives a file what it had before.
-    fn reversed(&self, connection: &Connection, part: &PastPart) -> StoreResult<Option<Part>> {
+    pub(crate) fn reversed(
+        &self,
+        connection: &Connection,
+        part: &PastPart,
+    ) -> StoreResult<Option<Part>> {
         // What met an edit did not change the file.
         if part.met_an_edit() {
             return Ok(None);
@@ -227,7 +271,7 @@ impl Bench {
         let Some(current) = self.read(&part.path)? else {
             return Ok(None);
         };
-        let content = without(&current, entries);
+        let content = without(&current, |id| entries.iter().any(|entry| entry == id));
         Ok((content != current).then(|| Part {
             path: part.path.clone(),
             change: Change::Write {
@@ -240,7 +284,7 @@ impl Bench {
     }
 
     /// Returns the bytes of a hash: those of the file if it has them still, or those that were kept.
-    fn version(
+    pub(crate) fn version(
         &self,
         path: &str,
         hash: &str,
@@ -255,7 +299,12 @@ impl Bench {
     }
 
     /// Returns the bytes of a hash, without which nothing can be taken back.
-    fn old(&self, path: &str, hash: &str, current: Option<&[u8]>) -> StoreResult<Vec<u8>> {
+    pub(crate) fn old(
+        &self,
+        path: &str,
+        hash: &str,
+        current: Option<&[u8]>,
+    ) -> StoreResult<Vec<u8>> {
         self.version(path, hash, current)?
             .ok_or_else(|| StoreError::NotFound {
                 what: format!(
@@ -264,7 +313,7 @@ impl Bench {
             })
     }
 
-    fn read(&self, path: &str) -> StoreResult<Option<Vec<u8>>> {
+    pub(crate) fn read(&self, path: &str) -> StoreResult<Option<Vec<u8>>> {
         let place = self.workspace.root().join(path);
         match self.workspace.fs().read(&place) {
             Ok(bytes) => Ok(Some(bytes)),
@@ -272,23 +321,6 @@ impl Bench {
             Err(error) => Err(store_io("read", &place)(error)),
         }
     }
-}
-
-/// Returns a file of entries without some of them, and otherwise as it is.
-pub(crate) fn without(bytes: &[u8], entries: &[String]) -> Vec<u8> {
-    let Ok(text) = std::str::from_utf8(bytes) else {
-        // Entries are text, so what is not text holds none that could be told apart.
-        return bytes.to_owned();
-    };
-    let is_kept = |group: &buffer::Group<'_>| {
-        let id = group.opening.and_then(|opening| opening.id);
-        id.is_none_or(|id| !entries.iter().any(|entry| entry == id))
-    };
-    buffer::split(text)
-        .into_iter()
-        .filter(is_kept)
-        .flat_map(|group| group.raw.bytes())
-        .collect()
 }
 
 #[cfg(test)]

@@ -1,57 +1,62 @@
 //! The files that a prompt shows as they are.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
 use std::path::Path;
 
-use memory_core::store::StoreError;
-use memory_core::text::buffer;
+use memory_core::provenance::Authority;
+use memory_core::store::{StoreError, StoreResult};
 use memory_core::text::prompt_file::{self, InfoParts};
 
+use crate::entries::{only, without};
+use crate::oplog::ids_of;
+use crate::state::{BufferReader, SqliteState};
 use crate::workspace::{Workspace, read_text_or_empty};
 
-/// What the static part of a prompt shows.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct InfoRequest<'a> {
-    /// Most non-empty lines of the buffer to show; `None` shows all.
-    pub max_buffer_lines: Option<usize>,
-    /// Entries of the buffer that must not be shown to this reader.
-    pub withheld: Option<&'a HashSet<String>>,
-}
-
-/// The static part of a prompt.
-#[derive(Debug, Default)]
-pub struct Info {
-    /// The inner text of the `<info>` block: essentials, threads, recent, buffer. `None` when all are empty.
-    pub text: Option<String>,
+/// The files of the static part of a prompt, as they were when they were read.
+#[derive(Debug)]
+pub struct InfoFiles {
+    views: Views,
+    buffer: String,
     /// Why files are missing from it that are there and cannot be read. The rest is worth showing all the same.
     pub unreadable: Vec<StoreError>,
 }
 
-/// Returns the static part of a prompt, without the files that cannot be read.
-///
-/// It blocks.
-pub fn info(workspace: &Workspace, request: &InfoRequest<'_>) -> Info {
-    let mut reader = Reader::of(workspace);
-    let views = Views::read(&mut reader);
-    let buffer = reader.text(&workspace.buffer_path());
-    let buffer = request
-        .withheld
-        .map_or(Cow::Borrowed(buffer.as_str()), |withheld| {
-            without(&buffer, withheld)
-        });
-    let text = prompt_file::info_text(&InfoParts {
-        buffer: &buffer,
-        max_buffer_lines: request.max_buffer_lines,
-        ..views.parts()
-    });
-    Info {
-        text,
-        unreadable: reader.unreadable,
+impl InfoFiles {
+    /// Reads the files that can be read. `looks` says who looks at the buffer, and what knows whose its entries are;
+    /// `None` shows all of it. It blocks.
+    pub fn read(workspace: &Workspace, looks: Option<(&BufferReader, &SqliteState)>) -> Self {
+        let mut reader = Reader::of(workspace);
+        let views = Views::read(&mut reader);
+        let mut buffer = reader.text(&workspace.buffer_path());
+        if let Some((looks, state)) = looks {
+            buffer = shown(&buffer, looks, state).map_or_else(
+                |error| {
+                    // Nobody knows who may see what is in it.
+                    reader.unreadable.push(error);
+                    String::new()
+                },
+                Cow::into_owned,
+            );
+        }
+        Self {
+            views,
+            buffer,
+            unreadable: reader.unreadable,
+        }
+    }
+
+    /// Returns the inner text of the `<info>` block: core, essentials, threads, recent, and so many non-empty lines of the
+    /// buffer, or all. `None` when there is nothing in them.
+    pub fn text(&self, max_buffer_lines: Option<usize>) -> Option<String> {
+        prompt_file::info_text(&InfoParts {
+            buffer: &self.buffer,
+            max_buffer_lines,
+            ..self.views.parts()
+        })
     }
 }
 
-/// Returns the essentials, threads and recent views as one text, without those that cannot be read; empty when all are.
+/// Returns the core, essentials, threads and recent views as one text, without those that cannot be read; empty when all are.
 ///
 /// It blocks.
 pub fn now_text(workspace: &Workspace) -> String {
@@ -82,7 +87,9 @@ impl<'a> Reader<'a> {
     }
 }
 
+#[derive(Debug)]
 struct Views {
+    core: String,
     essentials: String,
     threads: String,
     recent: String,
@@ -92,6 +99,7 @@ impl Views {
     fn read(reader: &mut Reader<'_>) -> Self {
         let workspace = reader.workspace;
         Self {
+            core: reader.text(&workspace.core_path()),
             essentials: reader.text(&workspace.essentials_path()),
             threads: reader.text(&workspace.threads_path()),
             recent: reader.text(&workspace.recent_path()),
@@ -100,6 +108,7 @@ impl Views {
 
     fn parts(&self) -> InfoParts<'_> {
         InfoParts {
+            core: &self.core,
             essentials: &self.essentials,
             threads: &self.threads,
             recent: &self.recent,
@@ -108,23 +117,24 @@ impl Views {
     }
 }
 
-fn without<'a>(text: &'a str, withheld: &HashSet<String>) -> Cow<'a, str> {
-    if withheld.is_empty() {
-        return Cow::Borrowed(text);
-    }
-    let is_shown = |group: &buffer::Group<'_>| {
-        group
-            .opening
-            .and_then(|opening| opening.id)
-            .is_none_or(|id| !withheld.contains(id))
+/// Returns the part of a buffer that somebody may see.
+fn shown<'a>(
+    buffer: &'a str,
+    reader: &BufferReader,
+    state: &SqliteState,
+) -> StoreResult<Cow<'a, str>> {
+    let withheld = state.withheld_entries(reader, &ids_of(buffer))?;
+    let is_withheld = |id: &str| withheld.contains(id);
+    let bytes = if reader.requester == Authority::Owner {
+        if withheld.is_empty() {
+            return Ok(Cow::Borrowed(buffer));
+        }
+        without(buffer.as_bytes(), is_withheld)
+    } else {
+        // What has no name is a person's own writing in the owner's file, and nobody else's to see.
+        only(buffer.as_bytes(), |id| !is_withheld(id))
     };
-    Cow::Owned(
-        buffer::split(text)
-            .into_iter()
-            .filter(is_shown)
-            .map(|group| group.raw)
-            .collect(),
-    )
+    Ok(Cow::Owned(String::from_utf8_lossy(&bytes).into_owned()))
 }
 
 #[cfg(test)]
@@ -147,8 +157,8 @@ mod tests {
     #[test]
     fn an_empty_workspace_shows_nothing() {
         let (_home, workspace) = workspace();
-        let info = info(&workspace, &InfoRequest::default());
-        assert!(info.text.is_none() && info.unreadable.is_empty());
+        let info = InfoFiles::read(&workspace, None);
+        assert!(info.text(None).is_none() && info.unreadable.is_empty());
         assert_eq!(now_text(&workspace), "");
     }
 
@@ -159,8 +169,12 @@ mod tests {
         RealFs
             .write(&workspace.essentials_path(), b"The kiwi is ripe.\n")
             .expect("write");
-        let info = info(&workspace, &InfoRequest::default());
-        assert!(info.text.expect("the rest").contains("The kiwi is ripe."));
+        let info = InfoFiles::read(&workspace, None);
+        assert!(
+            info.text(None)
+                .expect("the rest")
+                .contains("The kiwi is ripe.")
+        );
         let [error] = &info.unreadable[..] else {
             panic!("{:?}", info.unreadable)
         };
@@ -183,7 +197,7 @@ mod tests {
                 b"- [2026-11-30 14:05] buy more ^m-1\n",
             )
             .expect("write");
-        let info = info(&workspace, &InfoRequest::default()).text;
+        let info = InfoFiles::read(&workspace, None).text(None);
         let info = info.expect("some text");
         assert!(
             info.contains("The kiwi is ripe.") && info.contains("buy more"),
@@ -195,26 +209,6 @@ mod tests {
                 && !now.contains("buy more")
                 && !now.contains("comment"),
             "{now}"
-        );
-    }
-
-    #[test]
-    fn withheld_entries_are_left_out_whole() {
-        let (_home, workspace) = workspace();
-        let buffer =
-            "- [2026-11-30 14:05] secret ^m-1\n  more of it\n- [2026-11-30 14:06] open ^m-2\n";
-        RealFs
-            .write(&workspace.buffer_path(), buffer.as_bytes())
-            .expect("write");
-        let withheld = HashSet::from(["1".to_owned()]);
-        let request = InfoRequest {
-            withheld: Some(&withheld),
-            ..InfoRequest::default()
-        };
-        let info = info(&workspace, &request).text.expect("some text");
-        assert!(
-            info.contains("open") && !info.contains("secret") && !info.contains("more of it"),
-            "{info}"
         );
     }
 }

@@ -15,9 +15,13 @@ use memory_core::store::StoreResult;
 
 use crate::error::{SubstrateError, SubstrateResult, store_io};
 
+pub(crate) use self::lock::PATIENCE;
 pub use self::lock::{LockHolder, WriterLock};
 
 mod lock;
+
+/// Name of the file that a writer locks.
+pub(crate) const LOCK: &str = "LOCK";
 
 const LONGEST_ID: usize = 64;
 
@@ -26,7 +30,8 @@ const LONGEST_ID: usize = 64;
 pub struct AssistantId(String);
 
 impl AssistantId {
-    /// Returns the name if it is one: lower-case letters, digits, `-` and `_`, starting with a letter or digit.
+    /// Returns the name if it is one: lower-case letters, digits, `-` and `_`, starting with a letter or digit, and none
+    /// that Windows keeps for a device.
     pub fn new(id: &str) -> SubstrateResult<Self> {
         let refuse = |reason| {
             Err(SubstrateError::InvalidId {
@@ -46,6 +51,9 @@ impl AssistantId {
         if !id.starts_with(|first: char| first.is_ascii_alphanumeric()) {
             return refuse("start it with a letter or digit");
         }
+        if is_device(id) {
+            return refuse("Windows keeps that name for a device, so no folder there can have it");
+        }
         Ok(Self(id.to_owned()))
     }
 
@@ -53,6 +61,15 @@ impl AssistantId {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+/// Returns whether Windows keeps a name for a device, whatever ending it has.
+fn is_device(name: &str) -> bool {
+    let port = name
+        .strip_prefix("com")
+        .or_else(|| name.strip_prefix("lpt"));
+    matches!(name, "aux" | "con" | "nul" | "prn")
+        || port.is_some_and(|port| matches!(port.as_bytes(), [b'0'..=b'9']))
 }
 
 impl fmt::Display for AssistantId {
@@ -231,6 +248,11 @@ impl Workspace {
         self.memory_dir().join("essentials.md")
     }
 
+    /// Returns the path of the core view, the few lines that every conversation begins with.
+    pub fn core_path(&self) -> PathBuf {
+        self.memory_dir().join("core.md")
+    }
+
     /// Returns the path of the threads view.
     pub fn threads_path(&self) -> PathBuf {
         self.memory_dir().join("threads.md")
@@ -256,6 +278,11 @@ impl Workspace {
         self.root.join("state.db")
     }
 
+    /// Returns the folder of the evidence.
+    pub fn evidence_dir(&self) -> PathBuf {
+        self.root.join("evidence")
+    }
+
     /// Returns the folder of old versions.
     pub fn blobs_dir(&self) -> PathBuf {
         self.root.join("blobs")
@@ -276,9 +303,14 @@ impl Workspace {
         self.root.join("spool")
     }
 
+    /// Returns the folder for what is there only while somebody writes.
+    pub fn run_dir(&self) -> PathBuf {
+        self.root.join("run")
+    }
+
     /// Returns the path of the writer's lock.
     pub fn lock_path(&self) -> PathBuf {
-        self.root.join("LOCK")
+        self.root.join(LOCK)
     }
 
     /// Returns the path of the file that says that there is a state database.
@@ -327,12 +359,17 @@ impl Workspace {
     /// Takes the writer's lock, waiting a few seconds for another writer to end. It blocks. The command is shown to
     /// whoever finds the lock held.
     pub fn lock(&self, command: &str) -> SubstrateResult<WriterLock> {
-        self.lock_within(command, lock::PATIENCE)
+        self.lock_within(command, PATIENCE)
     }
 
     /// Takes the writer's lock, waiting no longer than this for another writer to end. It blocks.
     pub fn lock_within(&self, command: &str, patience: Duration) -> SubstrateResult<WriterLock> {
         WriterLock::take(&self.lock_path(), command, patience)
+    }
+
+    /// Returns what the lock's file says of a holder, who may be gone. It asks for no lock, so it is in nobody's way.
+    pub fn said_of_lock(&self) -> SubstrateResult<Option<LockHolder>> {
+        WriterLock::said(&self.lock_path())
     }
 
     /// Returns who holds the writer's lock, as it said itself; `None` when nobody writes.
@@ -347,10 +384,15 @@ impl Workspace {
 
 /// Reads a text file, lossily, as the empty text when it does not exist.
 pub(crate) fn read_text_or_empty(fs: &dyn Fs, path: &Path) -> StoreResult<String> {
+    Ok(String::from_utf8(read_bytes_or_empty(fs, path)?)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
+}
+
+/// Reads a file, as empty when it does not exist.
+pub(crate) fn read_bytes_or_empty(fs: &dyn Fs, path: &Path) -> StoreResult<Vec<u8>> {
     match fs.read(path) {
-        Ok(bytes) => Ok(String::from_utf8(bytes)
-            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
+        Ok(bytes) => Ok(bytes),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
         Err(error) => Err(store_io("read", path)(error)),
     }
 }
@@ -396,7 +438,7 @@ mod tests {
 
     #[test]
     fn names_are_single_plain_segments() {
-        for good in ["a", "kiwi-2", "0_x"] {
+        for good in ["a", "kiwi-2", "0_x", "a--b", "com", "con-1", "com10"] {
             assert_eq!(id(good).as_str(), good);
         }
         let long = "a".repeat(65);
@@ -410,6 +452,8 @@ mod tests {
             "é",
             "-a",
             "a b",
+            "con",
+            "lpt1",
             long.as_str(),
         ] {
             assert!(
@@ -484,7 +528,7 @@ mod tests {
         let home = tempfile::tempdir().expect("a temporary folder");
         let workspace =
             Workspace::create(home.path(), &id("kiwi"), "", Arc::new(RealFs)).expect("create");
-        let held = workspace.lock("strata serve").expect("free");
+        let mut held = workspace.lock("strata serve").expect("free");
         match workspace.lock_within("strata ingest", Duration::ZERO) {
             Err(SubstrateError::Store(StoreError::Locked { holder })) => {
                 assert!(holder.contains("strata serve"), "{holder}");
@@ -497,7 +541,10 @@ mod tests {
             (holder.pid, holder.command.as_str()),
             (std::process::id(), "strata serve")
         );
-        assert!(holder.since.is_some());
+        assert!(holder.since.is_some() && holder.socket.is_none());
+        held.announce(Path::new("/run/kiwi")).expect("announced");
+        let holder = workspace.lock_holder().expect("read").expect("held");
+        assert_eq!(holder.socket.as_deref(), Some(Path::new("/run/kiwi")));
         let waiting = {
             let workspace = workspace.clone();
             std::thread::spawn(move || {

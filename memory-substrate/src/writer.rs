@@ -11,9 +11,11 @@ use memory_core::store::{StoreError, StoreResult};
 use serde::Serialize;
 
 use self::loss::open_state;
+use crate::evidence::{EvidenceJournal, Recorder};
 use crate::fs::sweep::{sweep_shared, sweep_tree};
 use crate::oplog::{OpLog, WriteConflict};
-use crate::remember::Rememberer;
+use crate::random::SystemRng;
+use crate::remember::{Rememberer, adopt};
 use crate::spool::{self, SpoolReport};
 use crate::state::SqliteState;
 use crate::workspace::{Workspace, WriterLock};
@@ -31,6 +33,7 @@ pub struct Writer {
     workspace: Workspace,
     state: Arc<SqliteState>,
     log: OpLog,
+    recorder: Recorder,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     recovery: Recovery,
@@ -125,16 +128,36 @@ impl Writer {
         {
             tracing::warn!(%error, "old versions could not be removed");
         }
+        let journal = EvidenceJournal::new(
+            Arc::clone(workspace.fs()),
+            workspace.evidence_dir(),
+            Arc::new(SystemRng),
+        );
+        let recorder = Recorder::new(Arc::clone(&state), journal);
+        if log.halt().is_none()
+            && let Err(error) = recorder.settle_blocking()
+        {
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "evidence is safe but could not be brought into the journal yet"
+            );
+        }
         let workspace = workspace.with_fs(Arc::new(log.overlay()));
         let mut writer = Self {
             workspace,
             state,
             log,
+            recorder,
             clock,
             ids,
             recovery,
         };
         if writer.refusal().is_none() {
+            match adopt(&writer.workspace, &writer.state) {
+                Ok(0) => {}
+                Ok(adopted) => tracing::info!(adopted, "items were made of entries of the buffer"),
+                Err(error) => tracing::warn!(%error, "entries of the buffer have no items yet"),
+            }
             match spool::drain(&writer.workspace, &writer.rememberer()) {
                 Ok(report) => writer.recovery.spool = report,
                 Err(error) => tracing::warn!(
@@ -172,6 +195,11 @@ impl Writer {
             Arc::clone(&self.clock),
             Arc::clone(&self.ids),
         )
+    }
+
+    /// Returns what records turns as evidence.
+    pub fn recorder(&self) -> &Recorder {
+        &self.recorder
     }
 
     /// Brings every acknowledged write into its files. It blocks.

@@ -154,7 +154,7 @@ impl Build {
         })?;
         Ok(Guest {
             build: Arc::clone(self),
-            tier: Arc::new(made),
+            tier: Some(Arc::new(made)),
         })
     }
 
@@ -256,7 +256,8 @@ impl Build {
 /// An instance. Dropping it shuts it down elsewhere, since the plugin's own code runs then.
 pub(crate) struct Guest {
     build: Arc<Build>,
-    tier: Arc<GuestTier>,
+    /// There until it is dropped. Then it is handed on whole: a copy left behind could be the last one, and end here.
+    tier: Option<Arc<GuestTier>>,
 }
 
 impl Guest {
@@ -264,8 +265,8 @@ impl Guest {
         &self.build
     }
 
-    pub(crate) const fn tier(&self) -> &Arc<GuestTier> {
-        &self.tier
+    pub(crate) fn tier(&self) -> &Arc<GuestTier> {
+        self.tier.as_ref().expect("it is there until it is dropped")
     }
 }
 
@@ -281,6 +282,8 @@ impl fmt::Debug for Guest {
 
 impl Drop for Guest {
     fn drop(&mut self) {
-        self.build.retire(Arc::clone(&self.tier));
+        if let Some(tier) = self.tier.take() {
+            self.build.retire(tier);
+        }
     }
 }

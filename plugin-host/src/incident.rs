@@ -132,6 +132,42 @@ impl Kept {
             self.faults.pop_front();
         }
     }
+
+    fn note(
+        &mut self,
+        at: Instant,
+        kind: IncidentKind,
+        method: &'static str,
+        message: String,
+    ) -> u64 {
+        if kind == IncidentKind::Panic {
+            self.count(Fault {
+                at,
+                method,
+                panicked: true,
+            });
+        }
+        let same = self.list.iter().position(|known| {
+            known.kind == kind && known.method == method && known.message == message
+        });
+        let mut incident = same
+            .and_then(|index| self.list.remove(index))
+            .unwrap_or(Incident {
+                kind,
+                method,
+                message,
+                at,
+                count: 0,
+            });
+        incident.at = at;
+        incident.count += 1;
+        let count = incident.count;
+        self.list.push_back(incident);
+        if self.list.len() > REMEMBERED {
+            self.list.pop_front();
+        }
+        count
+    }
 }
 
 /// A thread that was lost, for the case that it comes back.
@@ -160,7 +196,20 @@ impl Incidents {
 
     /// Notes an incident and returns how often it has happened.
     pub(crate) fn note(&self, kind: IncidentKind, method: &'static str, message: &str) -> u64 {
-        self.note_at(Instant::now(), kind, method, message)
+        let message = cut(message, MESSAGE).replace(['\n', '\r'], " ");
+        let mut kept = self.lock();
+        // Taken while nobody else can note one, and never the same twice: who has seen one has seen all before it.
+        let last = kept
+            .list
+            .back()
+            .map(|last| last.at + Duration::from_nanos(1));
+        let now = Instant::now();
+        kept.note(
+            last.map_or(now, |last| last.max(now)),
+            kind,
+            method,
+            message,
+        )
     }
 
     /// Notes a thread that does not come back.
@@ -189,38 +238,6 @@ impl Incidents {
 
     fn lock(&self) -> MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn note_at(&self, at: Instant, kind: IncidentKind, method: &'static str, message: &str) -> u64 {
-        let message = cut(message, MESSAGE).replace(['\n', '\r'], " ");
-        let mut kept = self.lock();
-        if kind == IncidentKind::Panic {
-            kept.count(Fault {
-                at,
-                method,
-                panicked: true,
-            });
-        }
-        let same = kept.list.iter().position(|known| {
-            known.kind == kind && known.method == method && known.message == message
-        });
-        let mut incident = same
-            .and_then(|index| kept.list.remove(index))
-            .unwrap_or(Incident {
-                kind,
-                method,
-                message,
-                at,
-                count: 0,
-            });
-        incident.at = at;
-        incident.count += 1;
-        let count = incident.count;
-        kept.list.push_back(incident);
-        if kept.list.len() > REMEMBERED {
-            kept.list.pop_front();
-        }
-        count
     }
 
     /// Returns the incidents, the latest last.
@@ -256,6 +273,16 @@ mod tests {
 
     const WINDOW: Duration = Duration::from_mins(10);
 
+    fn note_at(
+        incidents: &Incidents,
+        at: Instant,
+        kind: IncidentKind,
+        method: &'static str,
+        message: &str,
+    ) {
+        incidents.lock().note(at, kind, method, message.to_owned());
+    }
+
     #[test]
     fn panics_count_within_a_window_and_expire() {
         let incidents = Incidents::new(3, WINDOW);
@@ -263,7 +290,13 @@ mod tests {
         let later = |minutes: u64| start + Duration::from_mins(minutes);
         for (minute, method) in [(0, "create"), (5, "health"), (9, "begin_turn")] {
             assert_eq!(incidents.quarantine_at(later(minute)), None);
-            incidents.note_at(later(minute), IncidentKind::Panic, method, "boom");
+            note_at(
+                &incidents,
+                later(minute),
+                IncidentKind::Panic,
+                method,
+                "boom",
+            );
         }
         let quarantine = incidents.quarantine_at(later(9)).expect("three are enough");
         assert_eq!(
@@ -278,7 +311,7 @@ mod tests {
             None,
             "the first is too old by now"
         );
-        incidents.note_at(later(11), IncidentKind::Panic, "commit", "boom");
+        note_at(&incidents, later(11), IncidentKind::Panic, "commit", "boom");
         assert!(incidents.quarantine_at(later(11)).is_some());
     }
 
@@ -286,7 +319,8 @@ mod tests {
     fn a_blocked_thread_is_enough_until_it_comes_back() {
         let incidents = Incidents::new(3, WINDOW);
         let start = Instant::now();
-        incidents.note_at(
+        note_at(
+            &incidents,
             start,
             IncidentKind::Deadline,
             "begin_turn",
@@ -305,13 +339,23 @@ mod tests {
         incidents.came_back_at(start, second);
         assert_eq!(incidents.quarantine_at(start), None);
 
-        incidents.note_at(start, IncidentKind::Panic, "commit", "boom");
+        note_at(&incidents, start, IncidentKind::Panic, "commit", "boom");
         let quarantine = incidents.quarantine_at(start).expect("three faults");
         assert_eq!(
             quarantine.to_string(),
             "panicked or blocked its thread 3 times"
         );
         assert_eq!(incidents.quarantine_at(start + WINDOW), None);
+    }
+
+    #[test]
+    fn no_two_incidents_have_the_same_time() {
+        let incidents = Incidents::new(3, WINDOW);
+        for number in 0..REMEMBERED {
+            incidents.note(IncidentKind::Nonsense, "begin_turn", &number.to_string());
+        }
+        let times: Vec<Instant> = incidents.list().iter().map(|known| known.at).collect();
+        assert!(times.is_sorted_by(|earlier, later| earlier < later));
     }
 
     #[test]

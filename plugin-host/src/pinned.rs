@@ -152,6 +152,11 @@ impl PinnedTurn {
         T: Send + 'static,
         F: Future<Output = Result<T, TierCallError>> + Send + 'static,
     {
+        // Whoever does not wait any more is not worth the plugin's time, and what is not begun is nobody's fault.
+        if call.is_cancelled() {
+            let message = "the caller gave up before it began".to_owned();
+            return Err(self.failed(method, ErrorCode::CANCELLED, message));
+        }
         let limit = self
             .host
             .limits()

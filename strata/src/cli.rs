@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use clap::Parser as _;
 use memory_substrate::embed::SeededEmbedder;
-use strata::{Access, Assistant, EmbedderChoice, ErrorKind, Strata, StrataOptions};
+use strata::{Access, Assistant, EmbedderChoice, ErrorKind, SocketUse, Strata, StrataOptions};
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
@@ -20,6 +20,7 @@ use self::output::{Console, Exit, Failure, Report};
 
 mod args;
 mod config;
+mod consolidate;
 mod context;
 mod demo;
 mod doctor;
@@ -30,6 +31,7 @@ mod progress;
 mod repair;
 mod terminal;
 mod tier;
+mod work;
 
 /// What every command gets.
 pub(crate) struct Session {
@@ -69,15 +71,22 @@ async fn dispatch(session: &Session, command: Command) -> Result<Report, Failure
         Command::Init(args) => notes::init(session, args).await,
         Command::Ingest(args) => notes::ingest(session, args).await,
         Command::Remember(args) => notes::remember(session, args).await,
+        Command::Forget(args) => notes::forget(session, args).await,
         Command::Context(args) => context::context(session, args).await,
         Command::Tier(command) => tier::run(session, command).await,
         Command::Plugins(command) => plugins::run(session, command).await,
         Command::Doctor(args) => doctor::run(session, args).await,
+        Command::Validate => doctor::validate(session).await,
         Command::Reindex => notes::reindex(session).await,
         Command::Rebuild => repair::rebuild(session).await,
         Command::Backup(args) => repair::backup(session, args).await,
         Command::Restore(args) => repair::restore(session, args).await,
         Command::Undo(args) => repair::undo(session, args).await,
+        Command::Consolidate(args) => consolidate::consolidate(session, args).await,
+        Command::Work => work::work(session).await,
+        Command::Jobs(command) => work::jobs(session, command).await,
+        Command::Status => work::status(session).await,
+        Command::Runs(command) => consolidate::runs(session, command).await,
         Command::Erase(args) => repair::erase(session, args).await,
         Command::Config(command) => config::run(session, command).await,
         Command::Demo(args) => demo::run(session, args).await,
@@ -90,15 +99,22 @@ fn name(command: &Command) -> &'static str {
         Command::Init(_) => "init",
         Command::Ingest(_) => "ingest",
         Command::Remember(_) => "remember",
+        Command::Forget(_) => "forget",
         Command::Context(_) => "context",
         Command::Tier(_) => "tier",
         Command::Plugins(_) => "plugins",
         Command::Doctor(_) => "doctor",
+        Command::Validate => "validate",
         Command::Reindex => "reindex",
         Command::Rebuild => "rebuild",
         Command::Backup(_) => "backup",
         Command::Restore(_) => "restore",
         Command::Undo(_) => "undo",
+        Command::Consolidate(_) => "consolidate",
+        Command::Runs(_) => "runs",
+        Command::Work => "work",
+        Command::Jobs(_) => "jobs",
+        Command::Status => "status",
         Command::Erase(_) => "erase",
         Command::Config(_) => "config",
         Command::Demo(_) => "demo",
@@ -171,6 +187,8 @@ impl Session {
         let options = StrataOptions::from_environment(self.environment.clone(), home, plugins)?;
         Ok(StrataOptions {
             embedder: self.embedder(),
+            // Most commands end at once: whoever waits for one has the lock sooner than a connection.
+            socket: SocketUse::Ask,
             ..options
         })
     }
@@ -192,6 +210,16 @@ impl Session {
     /// Opens the assistant that was named.
     pub(crate) async fn assistant(&self, access: Access) -> Result<Assistant, Failure> {
         Ok(self.strata()?.assistant(self.id(), access).await?)
+    }
+
+    /// Opens the assistant that was named, for writing that takes a while: meanwhile others can hand in theirs.
+    pub(crate) async fn listening_assistant(&self) -> Result<Assistant, Failure> {
+        let options = StrataOptions {
+            socket: SocketUse::Listen,
+            ..self.options()?
+        };
+        let strata = Strata::open(options)?;
+        Ok(strata.assistant(self.id(), Access::ReadWrite).await?)
     }
 
     /// Returns whose memory this is about.

@@ -11,8 +11,10 @@ use crate::options::StrataOptions;
 use crate::plugins::Plugins;
 use crate::strata::Strata;
 
+mod evidence;
 mod incidents;
 mod index;
+mod llm;
 mod place;
 mod plugins;
 
@@ -21,6 +23,8 @@ mod plugins;
 pub struct DoctorOptions {
     /// Whether the model is loaded and its files are read whole, which takes a second.
     pub deep: bool,
+    /// Whether the language model is asked, which costs a few tokens.
+    pub llm: bool,
 }
 
 /// How serious a finding is.
@@ -82,6 +86,24 @@ impl DoctorReport {
         });
     }
 
+    /// Adds what was found, an entry each, and how much there is beyond so many.
+    fn list(
+        &mut self,
+        id: &'static str,
+        severity: Finding,
+        found: Vec<String>,
+        fix: &str,
+        most: usize,
+    ) {
+        let rest = found.len().saturating_sub(most);
+        for evidence in found.into_iter().take(most) {
+            self.add(id, severity, evidence, Some(fix));
+        }
+        if rest > 0 {
+            self.add(id, severity, format!("and {rest} more"), Some(fix));
+        }
+    }
+
     fn ok(&mut self, id: &'static str, evidence: impl Into<String>) {
         self.add(id, Finding::Ok, evidence, None);
     }
@@ -123,7 +145,9 @@ pub(crate) async fn examine(
     let workspace = place::workspace(subject.options, id, &mut report).await?;
     let config = place::settings(subject.options, &workspace, &mut report).await;
     place::state(&workspace, &mut report).await;
+    evidence::examine(&workspace, &mut report).await;
     plugins::model(subject.options, config.as_deref(), options, &mut report).await;
+    llm::examine(subject.options, config.as_deref(), options, &mut report).await;
     plugins::folder(subject.options, subject.plugins, &mut report).await;
     incidents::recent(subject.options, &workspace, config.as_deref(), &mut report).await;
     match subject.opened {

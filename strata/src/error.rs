@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use memory_core::config::{ConfigError, ConfigSetError};
 use memory_core::embed::EmbedError;
+use memory_core::llm::LlmError;
 use memory_core::store::StoreError;
 use memory_substrate::blocking::BlockingError;
 use memory_substrate::error::SubstrateError;
@@ -50,9 +51,33 @@ pub enum StrataError {
         /// What was asked for.
         action: &'static str,
     },
+    /// The process that writes to the assistant failed to do what was handed to it. React by its kind.
+    #[error("{message}")]
+    Remote {
+        /// What happened there.
+        message: String,
+        /// How to react.
+        kind: ErrorKind,
+        /// What a person can do.
+        advice: Option<String>,
+        /// Why it happened.
+        #[source]
+        source: Option<RemoteCause>,
+    },
+    /// The process that writes went away before it answered. Look whether it was done before asking again.
+    #[error(
+        "the process that writes to this assistant went away before it answered, so `{action}` may have been done or not"
+    )]
+    Unanswered {
+        /// What was asked for.
+        action: &'static str,
+    },
     /// The model could not be used although it was asked for. Report it; searching by words still works.
     #[error("embedding failed")]
     Embedding(#[from] EmbedError),
+    /// The language model that the settings name cannot be used. See the settings below `llm`.
+    #[error("the language model cannot be used")]
+    Model(#[from] LlmError),
     /// A time zone has a name nobody knows. Ask for another.
     #[error("unknown time zone `{zone}`: {}", zones::advice(.suggestion.as_deref()))]
     UnknownTimeZone {
@@ -81,6 +106,25 @@ pub enum StrataError {
         #[source]
         source: io::Error,
     },
+}
+
+/// Why something failed in another process.
+#[derive(Debug, Error)]
+#[error("{message}")]
+pub struct RemoteCause {
+    message: String,
+    #[source]
+    source: Option<Box<Self>>,
+}
+
+impl RemoteCause {
+    /// Returns causes, each the reason of the one before; `None` when there are none.
+    pub(crate) fn chain(causes: impl DoubleEndedIterator<Item = String>) -> Option<Self> {
+        causes.rev().fold(None, |source, message| {
+            let source = source.map(Box::new);
+            Some(Self { message, source })
+        })
+    }
 }
 
 /// How a caller should react to an error.
@@ -115,6 +159,21 @@ impl ErrorKind {
             Self::Damaged => "damaged",
         }
     }
+
+    /// Returns the kind of a name; one that is not known is that of any failure.
+    pub(crate) fn named(name: &str) -> Self {
+        [
+            Self::Usage,
+            Self::NotFound,
+            Self::Conflict,
+            Self::NotPermitted,
+            Self::Unavailable,
+            Self::Damaged,
+        ]
+        .into_iter()
+        .find(|kind| kind.name() == name)
+        .unwrap_or(Self::Failed)
+    }
 }
 
 impl StrataError {
@@ -132,8 +191,12 @@ impl StrataError {
                 ConfigSetError::File(_) => ErrorKind::Failed,
             },
             Self::Plugin(error) => error.kind(),
-            Self::NotServing { .. } | Self::Embedding(_) => ErrorKind::Unavailable,
+            Self::NotServing { .. }
+            | Self::Embedding(_)
+            | Self::Model(_)
+            | Self::Unanswered { .. } => ErrorKind::Unavailable,
             Self::ReadOnly { .. } => ErrorKind::Conflict,
+            Self::Remote { kind, .. } => *kind,
             Self::UnknownTimeZone { .. } => ErrorKind::Usage,
             Self::Io { source, .. } => io_kind(source),
         }
@@ -142,7 +205,7 @@ impl StrataError {
 
 impl StrataError {
     /// Returns what a person can do about it, when more can be said than follows from its kind.
-    pub fn advice(&self) -> Option<&'static str> {
+    pub fn advice(&self) -> Option<&str> {
         match self {
             Self::Substrate(error) => substrate_advice(error),
             Self::Config(_) => Some("repair the file at that place; nothing was changed"),
@@ -170,8 +233,23 @@ impl StrataError {
             }
             Self::Io { .. } => Some("check the path, and who may read and write there"),
             Self::Embedding(_) => Some("`strata doctor --deep` checks the model"),
+            Self::Model(_) => {
+                Some("see the settings below `llm`; `strata doctor --llm` asks the model")
+            }
+            Self::Remote { advice, .. } => advice.as_deref(),
+            Self::Unanswered { .. } => Some("look whether it was done before asking again"),
             Self::ReadOnly { .. } => None,
         }
+    }
+}
+
+impl StrataError {
+    /// Returns whether it failed only because another process writes.
+    pub(crate) fn is_locked(&self) -> bool {
+        matches!(
+            self,
+            Self::Substrate(SubstrateError::Store(StoreError::Locked { .. }))
+        )
     }
 }
 
@@ -265,7 +343,10 @@ mod tests {
 
     #[test]
     fn advice_fits_what_happened() {
-        let advice = |error: StoreError| StrataError::from(error).advice().unwrap_or_default();
+        let advice = |error: StoreError| {
+            let error = StrataError::from(error);
+            error.advice().unwrap_or_default().to_owned()
+        };
         let locked = advice(StoreError::Locked {
             holder: "pid 1".to_owned(),
         });

@@ -202,8 +202,8 @@ struct Signature {
 #[derive(Debug, Default)]
 pub(crate) struct IncidentBook {
     noted: Mutex<BTreeMap<Signature, Timestamp>>,
-    /// When the newest happened of what the host had seen at the last look.
-    looked: Mutex<Option<Instant>>,
+    /// When the newest happened of what each build had done at the last look, by its checksum.
+    looked: Mutex<BTreeMap<String, Instant>>,
     /// Held while the list is read and written, so that two incidents at once both stay.
     writing: tokio::sync::Mutex<()>,
 }
@@ -270,9 +270,14 @@ impl IncidentBook {
         let all = builds
             .iter()
             .flat_map(|build| build.incidents.iter().map(move |seen| (build, seen)));
-        let is_new = |at: Instant| looked.is_none_or(|newest| at > newest);
-        let new: Vec<_> = all.filter(|(_, seen)| is_new(seen.at)).collect();
-        *looked = new.iter().map(|(_, seen)| seen.at).max().or(*looked);
+        let is_new = |build: &BuildIncidents, at: Instant| {
+            looked.get(&build.sha256).is_none_or(|newest| at > *newest)
+        };
+        let new: Vec<_> = all.filter(|(build, seen)| is_new(build, seen.at)).collect();
+        for (build, seen) in &new {
+            let newest = looked.entry(build.sha256.clone()).or_insert(seen.at);
+            *newest = seen.at.max(*newest);
+        }
         new
     }
 
@@ -401,6 +406,13 @@ mod tests {
         book.note_seen(&state, vec![build(again)], later).await;
         let all = since(&state, start).await.unwrap();
         assert_eq!(all.len(), 2, "{all:#?}");
+
+        // What another build did before that, and told after it.
+        let mut other = build(vec![seen("health", "late", 2)]);
+        other.sha256 = "cd".to_owned();
+        book.note_seen(&state, vec![other], later).await;
+        let all = since(&state, start).await.unwrap();
+        assert_eq!(all.len(), 3, "{all:#?}");
     }
 
     #[tokio::test]

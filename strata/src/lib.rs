@@ -29,8 +29,9 @@
 //!
 //! # Limitations
 //!
-//! Calls need a multi-threaded tokio runtime. One process writes to an assistant at a time. No model is called: nothing
-//! is summarised, judged or rewritten.
+//! Calls need a multi-threaded tokio runtime with time and I/O. One process writes to an assistant at a time; others hand
+//! it their requests over a local socket, where the system has those. No model is called: nothing is summarised, judged
+//! or rewritten.
 
 mod assistant;
 mod doctor;
@@ -39,21 +40,23 @@ mod error;
 mod ids;
 mod incidents;
 mod layout;
+mod model;
 mod options;
 mod plugins;
 mod settings;
+mod socket;
 mod strata;
 mod turn;
 mod zones;
 
 pub use assistant::{
-    Access, Assistant, AssistantStats, ConversationEvent, ServedTurns, TierStatus,
+    Access, Assistant, AssistantStats, ConversationEvent, MemoryStatus, ServedTurns, TierStatus,
 };
 pub use doctor::{Check, DoctorOptions, DoctorReport, Finding};
-pub use error::{ErrorKind, StrataError, cause_chain};
+pub use error::{ErrorKind, RemoteCause, StrataError, cause_chain};
 pub use ids::UuidIds;
 pub use incidents::{Incident, IncidentKind};
-pub use options::{EmbedderChoice, StrataOptions};
+pub use options::{EmbedderChoice, LlmChoice, SocketUse, StrataOptions};
 pub use plugins::{
     ALLOW_FILE, KeyTrusted, PluginError, PluginReport, PluginSearch, PluginSource, PluginState,
     Serving, Signed, Trusted, make_signing_key,
@@ -67,6 +70,8 @@ pub use turn::{
 
 // What the calls above take and return.
 pub use memory_core::config::{Config, ConfigWarning};
+pub use memory_core::job::{Job, JobStatus, Lane};
+pub use memory_core::llm::{LlmClient, LlmError};
 pub use memory_core::predicates::Tier;
 pub use memory_core::provenance::{Authority, Channel, Origin};
 pub use memory_core::services::{Notice, Severity};
@@ -77,12 +82,18 @@ pub use memory_substrate::assistant::{
     ReconcileReport, ReconcileStep,
 };
 pub use memory_substrate::backup::{BackupReport, RestoreOptions, Restored};
+pub use memory_substrate::consolidate::{
+    FiledEntry, HeldEntry, PageChange, PastRun, RunCause, RunDoubt, RunOutcome, RunReport,
+};
 pub use memory_substrate::erase::{EraseReport, EraseTarget};
 pub use memory_substrate::ingest::{
     IngestAction, IngestOptions, IngestReport, IngestSource, IngestedPage, ManifestPage,
     PlacedFile, parse_manifest,
 };
-pub use memory_substrate::remember::{RememberInput, RememberReceipt};
+pub use memory_substrate::jobs::JobCounts;
+pub use memory_substrate::pages::{LongPage, PageFault, PagesReport, UnresolvedLink};
+pub use memory_substrate::remember::{ForgetReceipt, RememberInput, RememberReceipt};
+pub use memory_substrate::screen::{Finding as ScreenFinding, FindingClass};
 pub use memory_substrate::state::PastOperation;
 pub use memory_substrate::sync::{SyncProgress, SyncReport};
 pub use memory_substrate::undo::UndoReport;

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use memory_core::embed::Embedder;
 use memory_core::env::{Clock, Fs, Ids, SystemClock};
+use memory_core::llm::LlmClient;
 use memory_substrate::embed::provision;
 use memory_substrate::fs::RealFs;
 use memory_substrate::workspace;
@@ -30,6 +31,30 @@ pub enum EmbedderChoice {
     None,
     /// This one, for instance a stand-in for tests.
     Given(Arc<dyn Embedder>),
+}
+
+/// Which language model is asked in the background.
+#[derive(Clone, Debug, Default)]
+pub enum LlmChoice {
+    /// The one that the settings name; none unless they name one.
+    #[default]
+    Auto,
+    /// None: whatever a model could do is done by rules, or not at all.
+    None,
+    /// This one, for instance a stand-in for tests.
+    Given(Arc<dyn LlmClient>),
+}
+
+/// What processes of one user that have the same assistant open may do for one another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SocketUse {
+    /// Nothing: whoever comes while another one writes is told so.
+    Off,
+    /// This one hands its requests to one that writes, and takes none when it writes itself.
+    Ask,
+    /// It does both.
+    #[default]
+    Listen,
 }
 
 /// Everything a host decides before it opens Strata.
@@ -53,8 +78,14 @@ pub struct StrataOptions {
     pub fs: Arc<dyn Fs>,
     /// Turns text into vectors.
     pub embedder: EmbedderChoice,
+    /// Files notes into pages, if there is one.
+    pub llm: LlmChoice,
     /// How long a tier may take for one turn. What it has not answered by then is not injected.
     pub tier_deadline: Duration,
+    /// How long a write waits for a process that holds the assistant and takes no requests.
+    pub write_patience: Duration,
+    /// Whether requests are handed from process to process.
+    pub socket: SocketUse,
 }
 
 impl StrataOptions {
@@ -70,7 +101,10 @@ impl StrataOptions {
             ids: Arc::new(UuidIds),
             fs: Arc::new(RealFs),
             embedder: EmbedderChoice::default(),
+            llm: LlmChoice::default(),
             tier_deadline: Duration::from_secs(3),
+            write_patience: Duration::from_secs(3),
+            socket: SocketUse::default(),
         }
     }
 
@@ -122,7 +156,10 @@ impl fmt::Debug for StrataOptions {
             .field("cache_dir", &self.cache_dir)
             .field("flags", &self.flags)
             .field("embedder", &self.embedder)
+            .field("llm", &self.llm)
             .field("tier_deadline", &self.tier_deadline)
+            .field("write_patience", &self.write_patience)
+            .field("socket", &self.socket)
             .finish_non_exhaustive()
     }
 }

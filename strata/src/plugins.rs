@@ -9,7 +9,7 @@ use memory_substrate::blocking::BlockingError;
 use plugin_host::{
     HostError, HostOptions, KeyError, Limits, LoadError, Metrics, PluginHost, Trust, Verified,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use tokio::runtime::Handle;
 
@@ -113,7 +113,7 @@ impl From<BlockingError> for PluginError {
 }
 
 /// The plugin that serves a tier.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Serving {
     /// The tier.
     pub tier: Tier,

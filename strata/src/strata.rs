@@ -6,15 +6,16 @@ use std::sync::Arc;
 use memory_core::config;
 use memory_substrate::backup::{self, RestoreOptions, Restored};
 use memory_substrate::blocking;
+use memory_substrate::remember::{RememberInput, RememberReceipt};
 use memory_substrate::state::SqliteState;
 use memory_substrate::workspace::{AssistantId, Workspace};
 use plugin_host::Metrics;
 
-use crate::assistant::{Access, Assistant};
+use crate::assistant::{Access, Assistant, keep};
 use crate::doctor::{self, DoctorOptions, DoctorReport, Opened, Subject};
 use crate::embedding::Embedding;
 use crate::error::StrataError;
-use crate::options::StrataOptions;
+use crate::options::{SocketUse, StrataOptions};
 use crate::plugins::{KeyTrusted, PluginReport, Plugins, Signed, Trusted};
 use crate::settings::{LiveSettings, SettingsSource};
 use crate::zones;
@@ -82,13 +83,55 @@ impl Strata {
 
     /// Opens an assistant.
     pub async fn assistant(&self, id: &str, access: Access) -> Result<Assistant, StrataError> {
-        let (options, plugins) = (Arc::clone(&self.options), Arc::clone(&self.plugins));
-        let (id, embedding) = (AssistantId::new(id)?, self.embedding.clone());
+        let workspace = self.workspace(id).await?;
+        let options = Arc::clone(&self.options);
+        self.open_assistant(options, workspace, access).await
+    }
+
+    async fn workspace(&self, id: &str) -> Result<Workspace, StrataError> {
+        let (id, options) = (AssistantId::new(id)?, Arc::clone(&self.options));
         blocking::run(move || {
-            let workspace = Workspace::open(&options.home, &id, Arc::clone(&options.fs))?;
-            Assistant::open(options, plugins, &embedding, workspace, access)
+            Ok(Workspace::open(
+                &options.home,
+                &id,
+                Arc::clone(&options.fs),
+            )?)
         })
         .await
+    }
+
+    async fn open_assistant(
+        &self,
+        options: Arc<StrataOptions>,
+        workspace: Workspace,
+        access: Access,
+    ) -> Result<Assistant, StrataError> {
+        let plugins = Arc::clone(&self.plugins);
+        Assistant::open(options, plugins, &self.embedding, workspace, access).await
+    }
+
+    /// Keeps a note whoever has the assistant open, and waits a few seconds at most: where nobody takes it, it is left
+    /// for the next writer, and the receipt says so. The same key again is the same note.
+    pub async fn remember(
+        &self,
+        id: &str,
+        input: RememberInput,
+        key: Option<String>,
+    ) -> Result<RememberReceipt, StrataError> {
+        let workspace = self.workspace(id).await?;
+        let mut options = StrataOptions::clone(&self.options);
+        if options.socket == SocketUse::Listen {
+            // It is over sooner than anybody could hand in a request.
+            options.socket = SocketUse::Ask;
+        }
+        let opened = self.open_assistant(Arc::new(options), workspace.clone(), Access::ReadWrite);
+        match opened.await {
+            Ok(assistant) => assistant.keep(input, key).await,
+            Err(error) if error.is_locked() => {
+                keep::leave(&self.options, &workspace, input, key).await
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Returns every plugin in the plugin folder, checked up to the point where its code would run.

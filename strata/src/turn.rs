@@ -13,7 +13,7 @@ use memory_core::text::block::{self, Tag};
 use memory_core::text::section::SectionId;
 use memory_core::tier::{Placement, ShownSection};
 use memory_core::time::Timestamp;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::assistant::PendingTurn;
 use crate::plugins::Serving;
@@ -22,7 +22,7 @@ use crate::plugins::Serving;
 pub const MAIN_BRANCH: &str = "main";
 
 /// One message of a user, and what the host knows about it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TurnInput {
     /// The conversation it belongs to.
     pub conversation: String,
@@ -113,7 +113,7 @@ impl TurnInput {
 }
 
 /// The assistant's side of a turn.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct TurnEnd {
     /// What the assistant answered; `None` when it did not.
     pub reply: Option<String>,
@@ -134,7 +134,7 @@ impl TurnEnd {
 }
 
 /// The messages under which a turn was stored.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TurnIds {
     /// The user's message.
     pub message: String,
@@ -175,7 +175,7 @@ impl Injection {
 }
 
 /// A block that fits the budget.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct InjectedBlock {
     /// Identifier, unique in its turn.
     pub id: String,
@@ -214,7 +214,7 @@ pub(crate) fn wrap(tag: &str, text: &str) -> String {
 }
 
 /// How a turn's blocks were chosen.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TurnTrace {
     /// The conversation.
     pub conversation: String,
@@ -245,7 +245,7 @@ pub struct TurnTrace {
 }
 
 /// A section that is shown.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InjectedSection {
     /// The section.
     pub section: SectionId,
@@ -260,7 +260,7 @@ pub struct InjectedSection {
 }
 
 /// A block that did not fit.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DroppedBlock {
     /// The block.
     pub id: String,
@@ -269,7 +269,8 @@ pub struct DroppedBlock {
 }
 
 /// Where the time of a turn went.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Microseconds", into = "Microseconds")]
 pub struct Timings {
     /// Turning the message into vectors; `None` when that did not happen. Part of the tier's time.
     pub embedding: Option<Duration>,
@@ -279,14 +280,34 @@ pub struct Timings {
     pub total: Duration,
 }
 
-impl Serialize for Timings {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        use serde::ser::SerializeStruct as _;
+/// Timings as they are written, in microseconds.
+#[derive(Serialize, Deserialize)]
+struct Microseconds {
+    #[serde(rename = "embedding_us")]
+    embedding: Option<u64>,
+    #[serde(rename = "tier_us")]
+    tier: u64,
+    #[serde(rename = "total_us")]
+    total: u64,
+}
+
+impl From<Timings> for Microseconds {
+    fn from(timings: Timings) -> Self {
         let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-        let mut fields = serializer.serialize_struct("Timings", 3)?;
-        fields.serialize_field("embedding_us", &self.embedding.map(micros))?;
-        fields.serialize_field("tier_us", &micros(self.tier))?;
-        fields.serialize_field("total_us", &micros(self.total))?;
-        fields.end()
+        Self {
+            embedding: timings.embedding.map(micros),
+            tier: micros(timings.tier),
+            total: micros(timings.total),
+        }
+    }
+}
+
+impl From<Microseconds> for Timings {
+    fn from(written: Microseconds) -> Self {
+        Self {
+            embedding: written.embedding.map(Duration::from_micros),
+            tier: Duration::from_micros(written.tier),
+            total: Duration::from_micros(written.total),
+        }
     }
 }

@@ -8,6 +8,7 @@ pub mod plugins;
 pub mod remember;
 pub mod turn;
 pub mod upkeep;
+pub mod work;
 
 /// Returns how a number of pages is written in the names of figures.
 fn size_label(pages: usize) -> String {

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use memory_core::embed::Embedder;
@@ -61,7 +62,10 @@ pub fn home_in(folder: &Path) -> PathBuf {
     folder.join("home")
 }
 
-/// Opens a home with the plugins of this checkout.
+/// How long anything may take on a machine that is busy with something else.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// Opens a home with the plugins of this checkout, for whom a slow machine is no fault.
 pub fn open(home: PathBuf, embedder: EmbedderChoice) -> Result<Strata> {
     let mut options = StrataOptions::from_environment(
         std::env::vars().collect(),
@@ -69,6 +73,8 @@ pub fn open(home: PathBuf, embedder: EmbedderChoice) -> Result<Strata> {
         Some(plugin_folder()),
     )?;
     options.embedder = embedder;
+    options.tier_deadline = PATIENCE;
+    options.write_patience = PATIENCE;
     Ok(Strata::open(options)?)
 }
 

@@ -12,8 +12,17 @@ use anyhow::{Context as _, Result, bail};
 #[derive(Debug, Clone)]
 pub(crate) struct Checkout {
     root: PathBuf,
-    /// The target folder and the protobuf compiler of another checkout, for a copy of it.
-    shared: Option<(PathBuf, PathBuf)>,
+    /// What a copy uses of another checkout.
+    shared: Option<Shared>,
+}
+
+/// What a copy of a checkout uses of that one.
+#[derive(Debug, Clone)]
+struct Shared {
+    target: PathBuf,
+    protoc: PathBuf,
+    /// Options by which the copy's own packages are not taken for those of the other checkout.
+    apart: Vec<String>,
 }
 
 impl Checkout {
@@ -46,16 +55,21 @@ impl Checkout {
 
     /// Returns this checkout with another one's target folder, so that dependencies are not compiled again.
     ///
-    /// Only for a copy that is built while the other one is not: programs have one name there. The protobuf compiler is
-    /// the same one too, because dependencies that were built with another count as changed.
-    pub(crate) fn sharing_target_of(self, other: &Self) -> Self {
+    /// The protobuf compiler is the same one too, because dependencies that were built with another count as changed. The
+    /// members, which have the same names there, are told apart by something that changes nothing else: the number of
+    /// units they are compiled in, another one for each copy.
+    pub(crate) fn sharing_target_of(self, other: &Self, members: &[String], units: usize) -> Self {
         let or = |variable: &str, default: &str| {
             std::env::var_os(variable).map_or_else(|| other.root.join(default), PathBuf::from)
         };
-        let shared = (
-            or("CARGO_TARGET_DIR", "target"),
-            or("PROTOC", ".tools/protoc"),
-        );
+        let shared = Shared {
+            target: or("CARGO_TARGET_DIR", "target"),
+            protoc: or("PROTOC", ".tools/protoc"),
+            apart: members
+                .iter()
+                .map(|member| format!("profile.dev.package.{member}.codegen-units={units}"))
+                .collect(),
+        };
         Self {
             shared: Some(shared),
             ..self
@@ -87,10 +101,13 @@ impl Checkout {
         let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut command = Command::new(program);
         command.current_dir(&self.root).stdin(Stdio::null());
-        if let Some((target, protoc)) = &self.shared {
+        if let Some(shared) = &self.shared {
+            for option in &shared.apart {
+                command.args(["--config", option]);
+            }
             command
-                .env("CARGO_TARGET_DIR", target)
-                .env("PROTOC", protoc);
+                .env("CARGO_TARGET_DIR", &shared.target)
+                .env("PROTOC", &shared.protoc);
         }
         // `cargo run` describes xtask in these. Some build scripts declare them as inputs and would rebuild their crate
         // each time the outer package changes.

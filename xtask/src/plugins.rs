@@ -275,6 +275,16 @@ fn build_folder(checkout: &Checkout) -> PathBuf {
     checkout.root().join("target").join("plugin-build")
 }
 
+/// Returns the names of the packages that are members of the workspace.
+pub(crate) fn members(checkout: &Checkout) -> Result<Vec<String>> {
+    let metadata = shallow_metadata(checkout, &checkout.root().join("Cargo.toml"))?;
+    Ok(metadata
+        .workspace_packages()
+        .into_iter()
+        .map(|package| package.name.to_string())
+        .collect())
+}
+
 /// Returns what cargo knows about the packages of one manifest, without resolving dependencies.
 fn shallow_metadata(checkout: &Checkout, manifest: &Path) -> Result<Metadata> {
     let mut command = checkout.cargo();

@@ -28,7 +28,7 @@ pub(crate) fn run(checkout: &Checkout, without: &str, edges: bool) -> Result<()>
         && steps.check("edges", || {
             boundary::run_without(&Checkout::at(&copy)?, &tiers)
         });
-    let complete = edges || (stands && build_and_test(checkout, &copy, &mut steps)?);
+    let complete = edges || (stands && build_and_test(checkout, &copy, without, &mut steps)?);
     steps.finish(&format!("removing {}", tiers.join(" and ")), complete)
 }
 
@@ -57,9 +57,21 @@ pub(crate) fn run_all_edges(checkout: &Checkout) -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
+/// Units in which the members of the first copy are compiled; the default is more, so no checkout has this.
+const UNITS: usize = 100;
+
 /// Builds the copy and runs its tests; returns whether no step was left out.
-fn build_and_test(checkout: &Checkout, copy: &Path, steps: &mut Steps) -> Result<bool> {
-    let copy = Checkout::at(copy)?.sharing_target_of(checkout);
+fn build_and_test(
+    checkout: &Checkout,
+    copy: &Path,
+    without: &str,
+    steps: &mut Steps,
+) -> Result<bool> {
+    let all = all_removable(checkout)?;
+    let which = all.iter().position(|tier| tier == without);
+    let copy = Checkout::at(copy)?;
+    let members = plugins::members(&copy)?;
+    let copy = copy.sharing_target_of(checkout, &members, UNITS + which.unwrap_or(all.len()));
     let checked = steps.check("check", || {
         // The members by default and this crate apart, as in `launch::run_tests` and for the same reason.
         run_command(copy.cargo().args(["check", "--all-targets"]))?;

@@ -35,6 +35,9 @@ pub(crate) fn any_value(spec: &KeySpec) -> BoxedStrategy<Value> {
         Kind::Float { min, max } => (min..=max.min(1e300)).prop_map(Value::Float).boxed(),
         Kind::Positive => (1e-300..1e300_f64).prop_map(Value::Float).boxed(),
         Kind::Text => text(r#"[a-zA-Z0-9 /\\\\."'#=\[\]äß語-]{0,12}[a-z"'\\\\]"#),
+        Kind::OneOf(words) => proptest::sample::select(words)
+            .prop_map(|word| Value::Text(word.into()))
+            .boxed(),
         Kind::PluginId => text("[a-z0-9][a-z0-9_-]{0,20}"),
         Kind::TimeZone => text("[A-Z][a-z]{1,8}(/[A-Z][a-z_]{1,8}){0,2}"),
     };

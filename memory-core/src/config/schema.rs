@@ -108,6 +108,7 @@ const fn text(value: &'static str) -> Value {
     Value::Text(std::borrow::Cow::Borrowed(value))
 }
 
+const PROVIDERS: &[&str] = &["openai", "anthropic"];
 const MAX: i64 = u32::MAX as i64;
 const COUNT: Kind = Kind::Int { min: 0, max: MAX };
 const POSITIVE_COUNT: Kind = Kind::Int { min: 1, max: MAX };
@@ -125,6 +126,12 @@ pub static KEYS: &[KeySpec] = &[
     plugin("plugins.v1", Tier::V1, "Plugin that serves tier v1."),
     plugin("plugins.v2", Tier::V2, "Plugin that serves tier v2."),
     plugin("plugins.v3", Tier::V3, "Plugin that serves tier v3."),
+    nullable("llm.provider", Kind::OneOf(PROVIDERS), Value::None, "Whose wire the language model speaks; nothing is asked of any model with `none`."),
+    nullable("llm.model", Kind::Text, Value::None, "Name of the model with its provider."),
+    nullable("llm.baseUrl", Kind::Text, Value::None, "Where the model is if not with the provider itself, such as `http://127.0.0.1:11434/v1/`."),
+    nullable("llm.keyVariable", Kind::Text, Value::None, "Environment variable that holds the key; the key itself stands in no file."),
+    key("llm.timeoutSeconds", Kind::Int { min: 1, max: 3600 }, Value::Int(120), "How long one answer may take, with all tries."),
+    key("llm.concurrency", Kind::Int { min: 1, max: 64 }, Value::Int(2), "Calls of the model at the same time."),
     key(ENABLED, Kind::Bool, Value::Bool(true), "Whether memory is on at all."),
     key("memory.embeddings.required", Kind::Bool, Value::Bool(true), "Whether a missing embedding model is reported as a fault; search is lexical either way."),
     key("memory.embeddings.model", Kind::Text, text("all-MiniLM-L6-v2"), "Embedding model; another one needs a reindex."),

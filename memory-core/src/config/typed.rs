@@ -35,6 +35,24 @@ impl PluginsConfig {
     }
 }
 
+/// The language model.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LlmConfig {
+    /// Whose wire it speaks, `openai` or `anthropic`; there is no model without a value.
+    pub provider: Option<String>,
+    /// Its name with the provider.
+    pub model: Option<String>,
+    /// Where it is, if not with the provider itself.
+    pub base_url: Option<String>,
+    /// The environment variable that holds the key.
+    pub key_variable: Option<String>,
+    /// How long one answer may take, in seconds.
+    pub timeout_seconds: u32,
+    /// Calls at the same time.
+    pub concurrency: u32,
+}
+
 /// The `memory` table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MemoryConfig {

@@ -110,6 +110,8 @@ pub enum Kind {
     Positive,
     /// A text of one line that is not empty.
     Text,
+    /// One of some words.
+    OneOf(&'static [&'static str]),
     /// The identifier of a plugin.
     PluginId,
     /// The name of a time zone, checked for its form only: the zone table belongs to the host.
@@ -134,6 +136,9 @@ impl Kind {
                 (number > 0.0).then(|| float(number))?
             }
             (Self::Text, Value::Text(text)) => is_line(&text).then_some(Value::Text(text)),
+            (Self::OneOf(words), Value::Text(text)) => {
+                words.contains(&&*text).then_some(Value::Text(text))
+            }
             (Self::PluginId, Value::Text(text)) => is_plugin_id(&text).then_some(Value::Text(text)),
             (Self::TimeZone, Value::Text(text)) => is_zone_name(&text).then_some(Value::Text(text)),
             _ => None,
@@ -155,6 +160,13 @@ impl fmt::Display for Kind {
             Self::Float { min, max } => write!(formatter, "a number from {min} to {max}"),
             Self::Positive => formatter.write_str("a number above 0"),
             Self::Text => formatter.write_str("a text of one line"),
+            Self::OneOf(words) => {
+                for (number, word) in words.iter().enumerate() {
+                    let before = if number == 0 { "" } else { " or " };
+                    write!(formatter, "{before}`{word}`")?;
+                }
+                Ok(())
+            }
             Self::PluginId => {
                 formatter.write_str("a plugin identifier (lower-case letters, digits, `-` and `_`)")
             }
@@ -208,7 +220,9 @@ pub(crate) fn from_text(kind: Kind, nullable: bool, text: &str) -> Result<Value,
         Kind::Bool => Value::Bool(text.parse().map_err(|_| refuse())?),
         Kind::Int { .. } => Value::Int(text.parse().map_err(|_| refuse())?),
         Kind::Float { .. } | Kind::Positive => Value::Float(text.parse().map_err(|_| refuse())?),
-        Kind::Text | Kind::PluginId | Kind::TimeZone => Value::Text(text.to_owned().into()),
+        Kind::Text | Kind::OneOf(_) | Kind::PluginId | Kind::TimeZone => {
+            Value::Text(text.to_owned().into())
+        }
     };
     check(kind, nullable, value)
 }
@@ -305,6 +319,10 @@ mod tests {
             Value::Text("tier-v3".into()),
         );
         check_text(Kind::PluginId, false, "../tier", None);
+        let words = Kind::OneOf(&["openai", "anthropic"]);
+        check_text(words, true, "openai", Some(Value::Text("openai".into())));
+        check_text(words, true, "OpenAI", None);
+        assert_eq!(words.to_string(), "`openai` or `anthropic`");
         check_text(
             Kind::TimeZone,
             false,

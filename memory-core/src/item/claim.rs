@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::ItemError;
 use crate::text::{digest, fold_name};
 
-/// Longest claim in characters.
-pub const MAX_CLAIM_CHARACTERS: usize = 4_000;
+/// Longest claim in characters. A note is one claim until it is processed, so this is how long a note may be.
+pub const MAX_CLAIM_CHARACTERS: usize = 100_000;
 
 /// Longest claim in characters that processing may return.
 pub const MAX_PROCESSED_CHARACTERS: usize = 1_000;

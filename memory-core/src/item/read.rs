@@ -59,6 +59,18 @@ pub enum Readable {
     Everything,
 }
 
+impl Readable {
+    /// Returns whether a channel is among them.
+    #[must_use]
+    pub fn includes(&self, channel: &Channel) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::Channels(channels) => channels.contains(channel),
+            Self::Everything => true,
+        }
+    }
+}
+
 impl ItemQuery {
     /// Returns the query of somebody who wants to read what is so now.
     pub fn new(requester: Authority, consumer: Consumer, now: Timestamp) -> Self {
@@ -126,11 +138,7 @@ impl ItemQuery {
 
     /// Returns whether a revision is shown, shadows aside. `trust_now` is the trust of the item's newest revision.
     pub fn shows(&self, item: &Item, trust_now: Trust) -> bool {
-        let readable = match self.readable() {
-            Readable::Nothing => false,
-            Readable::Everything => true,
-            Readable::Channels(channels) => channels.contains(&item.channel),
-        };
+        let readable = self.readable().includes(&item.channel);
         let processed = match item.processing {
             Processing::Processed { .. } => true,
             Processing::Blocked { .. } => false,

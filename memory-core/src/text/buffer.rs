@@ -11,11 +11,13 @@
 //! stays.
 
 mod cap;
+mod find;
 
 pub use cap::take_newest;
+pub use find::{entries_in, find_entries};
 
 /// Marks the id at the end of an opening line.
-const ID_MARK: &str = " ^m-";
+pub(super) const ID_MARK: &str = " ^m-";
 
 /// Says why an entry was not written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -220,7 +222,8 @@ fn split_id(text: &str) -> (&str, Option<&str>) {
     }
 }
 
-fn is_id(id: &str) -> bool {
+/// Returns whether a text can be the id of an entry.
+pub(super) fn is_id(id: &str) -> bool {
     !id.is_empty()
         && id
             .bytes()

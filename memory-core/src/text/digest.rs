@@ -25,6 +25,16 @@ pub(crate) fn hex(parts: &[&str], bytes: usize) -> String {
     out
 }
 
+/// Returns the whole SHA-256 digest of some bytes, as hex.
+pub(crate) fn hex_of_bytes(bytes: &[u8]) -> String {
+    let mut out = String::with_capacity(64);
+    for byte in Sha256::digest(bytes) {
+        // Writing to a string cannot fail.
+        let _ = write!(out, "{byte:02x}");
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::hex;

@@ -74,6 +74,8 @@ fn marks(line: &str) -> Option<(char, usize, &str)> {
 /// Holds the files of the static context, as they are on disk; an empty text stands for a missing file.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct InfoParts<'a> {
+    /// `core.md`, of which [`MAX_CORE_BYTES`] are shown.
+    pub core: &'a str,
     /// `essentials.md`.
     pub essentials: &'a str,
     /// `threads.md`.
@@ -86,6 +88,23 @@ pub struct InfoParts<'a> {
     pub max_buffer_lines: Option<usize>,
 }
 
+/// Most bytes of `core.md` that a prompt shows: it is in every conversation, so it is no place to store things.
+pub const MAX_CORE_BYTES: usize = 2048;
+
+/// Returns as many whole lines of a text as fit, without white space at their end.
+fn whole_lines(text: &str, most: usize) -> &str {
+    if text.len() <= most {
+        return text;
+    }
+    let end = text
+        .match_indices('\n')
+        .map(|(at, _)| at)
+        .take_while(|at| *at <= most)
+        .last()
+        .unwrap_or(0);
+    text[..end].trim_end()
+}
+
 /// Returns the static context, not yet wrapped, or nothing if every file is empty.
 #[must_use]
 pub fn info_text(parts: &InfoParts<'_>) -> Option<String> {
@@ -93,7 +112,9 @@ pub fn info_text(parts: &InfoParts<'_>) -> Option<String> {
     if let Some(limit) = parts.max_buffer_lines {
         buffer = buffer::take_newest(&buffer, limit).into_owned();
     }
+    let core = clean(parts.core);
     let sections = [
+        ("Core", whole_lines(&core, MAX_CORE_BYTES).to_owned()),
         ("Essentials", clean(parts.essentials)),
         ("Threads", clean(parts.threads)),
         ("Recent", clean(parts.recent)),
@@ -112,6 +133,27 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn the_core_comes_first_and_in_whole_lines() {
+        let parts = |core| InfoParts {
+            core,
+            essentials: "e",
+            ..InfoParts::default()
+        };
+        let info = info_text(&parts("_ a comment\nc\n")).expect("some text");
+        assert_eq!(info, "## Core\n\nc\n\n## Essentials\n\ne");
+        let line = format!("{}\n", "ä".repeat(50));
+        let long = line.repeat(30);
+        let info = info_text(&parts(&long)).expect("some text");
+        let shown = info
+            .strip_prefix("## Core\n\n")
+            .and_then(|rest| rest.split_once("\n\n## Essentials"))
+            .expect("both");
+        assert_eq!(shown.0, line.repeat(20).trim_end(), "20 lines of 101 bytes");
+        let info = info_text(&parts(&"x".repeat(MAX_CORE_BYTES + 1)));
+        assert_eq!(info.as_deref(), Some("## Essentials\n\ne"), "no half line");
+    }
 
     #[test]
     fn comments_go_and_code_stays() {

@@ -14,6 +14,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use super::citation::without_marks;
 use super::outline::Outline;
 use super::slug::{Slug, SlugError};
 use super::{digest, fold_name};
@@ -151,7 +152,8 @@ pub struct Section {
     pub heading: String,
     /// The page's title, the heading and the date, on one line; every chunk has it.
     pub head: String,
-    /// The text below the heading, without blank lines around it; at most [`MAX_SECTION_CHARS`] characters.
+    /// The text below the heading, without blank lines around it and marks of items; at most [`MAX_SECTION_CHARS`]
+    /// characters.
     pub body: String,
     /// 16 bytes of a digest over head and body, in hex.
     pub hash: String,
@@ -244,7 +246,7 @@ fn push_part(
     let mut start = part.start;
     for (chunk, end) in cuts(&source[text_start..part.end]).into_iter().enumerate() {
         let end = text_start + end;
-        let body = without_blank_lines(&source[start.max(text_start)..end]);
+        let body = without_marks(without_blank_lines(&source[start.max(text_start)..end]));
         sections.push(Section {
             id: SectionId {
                 slug: page.slug.clone(),
@@ -253,9 +255,9 @@ fn push_part(
                 chunk: u32::try_from(chunk).unwrap_or(u32::MAX),
             },
             heading: heading.to_owned(),
-            hash: digest::hex(&[&head, body], 16),
+            hash: digest::hex(&[&head, &body], 16),
             head: head.clone(),
-            body: body.to_owned(),
+            body: body.into_owned(),
             range: start..end,
             ordinal: u32::try_from(sections.len()).unwrap_or(u32::MAX),
         });
@@ -323,6 +325,19 @@ mod tests {
             day: None,
         };
         split(&facts, body, &(0..body.len()), &Outline::of(body))
+    }
+
+    #[test]
+    fn marks_of_items_are_no_part_of_a_section() {
+        let plain = sections("lead\n\n## One\n- a\n- b\n");
+        let marked = sections("lead ^m-1\n\n## One\n- a ^m-2 ^m-3\n- b\n");
+        let say = |sections: &[Section]| -> Vec<(String, String)> {
+            let said = sections.iter();
+            said.map(|section| (section.body.clone(), section.hash.clone()))
+                .collect()
+        };
+        assert_eq!(say(&plain), say(&marked));
+        assert_eq!(marked[1].body, "- a\n- b");
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use std::ops::ControlFlow;
 
 use memory_core::store::{ItemStore as _, OrphanSweep, StoreResult, TurnTree as _};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::AssistantStore;
 use super::report::IntegrityReport;
@@ -23,7 +23,7 @@ const LEASE_MS: i64 = 10 * 60 * 1000;
 const EVENTS: u32 = 256;
 
 /// A step of the repair, in the order in which they are taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReconcileStep {
     /// Acknowledged writes are brought into their files, and notes that were left are kept.
@@ -41,7 +41,7 @@ pub enum ReconcileStep {
 }
 
 /// How far the repair is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReconcileProgress {
     /// The step at hand.
     pub step: ReconcileStep,
@@ -52,7 +52,7 @@ pub struct ReconcileProgress {
 }
 
 /// What the repair found and did.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReconcileReport {
     /// Changes of files that were acknowledged and that were made now.
     pub applied: usize,
@@ -167,10 +167,11 @@ impl AssistantStore {
 
     async fn reconcile_files(&self, report: &mut ReconcileReport) -> StoreResult<()> {
         let writer = self.writer()?.clone();
-        let (settled, spool) = blocking::run(move || {
+        let (settled, spool, evidence) = blocking::run(move || {
             let settled = writer.log().settle()?;
             let spool = crate::spool::drain(writer.workspace(), &writer.rememberer());
             let later = writer.log().settle()?;
+            let evidence = writer.recorder().settle_blocking();
             Ok::<_, memory_core::store::StoreError>((
                 crate::oplog::Settled {
                     applied: settled.applied + later.applied,
@@ -178,6 +179,7 @@ impl AssistantStore {
                     conflicts: [settled.conflicts, later.conflicts].concat(),
                 },
                 spool,
+                evidence,
             ))
         })
         .await?;
@@ -187,6 +189,9 @@ impl AssistantStore {
         match spool {
             Ok(spool) => report.spool = spool,
             Err(error) => report.faults.push(describe(&error)),
+        }
+        if let Err(error) = evidence {
+            report.faults.push(describe(&error));
         }
         Ok(())
     }

@@ -7,9 +7,12 @@ use memory_core::store::{IndexRow, IndexStats, IndexStore as _, StoreResult};
 use memory_core::text::section::SectionId;
 use memory_core::text::slug::Slug;
 use memory_core::time::Timestamp;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::AssistantStore;
+use crate::blocking;
+use crate::pages::{PagesReport, validate};
+use crate::screen::{Spot, inspect};
 use crate::snapshot::SnapshotStats;
 use crate::sync::rows::says_something;
 use crate::sync::{PAGES_IN_A_BATCH, describe, read_rows};
@@ -39,7 +42,7 @@ pub struct EngineStats {
 }
 
 /// How the index compares with the files.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IntegrityReport {
     /// Sections of the files.
     pub checked: usize,
@@ -92,12 +95,39 @@ impl AssistantStore {
             pages: serving.pages.len(),
             sections: snapshot.sections,
             vectors: snapshot.vectors,
-            waiting: self.waiting().len(),
+            waiting: self.pages_to_index(),
             snapshot,
             index,
             space,
             maintenance_error,
         })
+    }
+
+    /// Reads every page and returns, by path, what stands in them that should not. Nothing is changed.
+    pub async fn inspect_pages(&self) -> StoreResult<Vec<(String, Spot)>> {
+        let (files, pages) = (self.files().clone(), self.pages());
+        blocking::run(move || {
+            let mut spots = Vec::new();
+            for page in pages.pages() {
+                let Some(stored) = files.read_blocking(&page.slug)? else {
+                    continue;
+                };
+                let text = String::from_utf8_lossy(&stored.bytes);
+                spots.extend(
+                    inspect(&text)
+                        .into_iter()
+                        .map(|spot| (page.path.clone(), spot)),
+                );
+            }
+            Ok(spots)
+        })
+        .await
+    }
+
+    /// Returns what is wrong with pages as they were at the last look. `longest` is how many characters one should have.
+    pub async fn validate(&self, longest: usize) -> StoreResult<PagesReport> {
+        let (files, pages) = (self.files().clone(), self.pages());
+        blocking::run(move || validate(&files, &pages, longest)).await
     }
 
     /// Reads every page and every row and compares them. Takes as long as reading everything takes.

@@ -21,8 +21,17 @@ use crate::snapshot::{TermSearch, Visibility};
 use crate::sync::SyncProgress;
 
 mod damage;
+mod faults;
+mod following;
+mod hostile;
+mod killed;
+mod large;
+mod many;
+mod models;
 mod reconcile;
+mod secrets;
 mod upkeep;
+mod zones;
 
 fn go_on(_: SyncProgress) -> ControlFlow<()> {
     ControlFlow::Continue(())
@@ -450,6 +459,7 @@ fn ingesting_indexes_and_tells_how_far_it_is() {
                     match step {
                         EngineProgress::Reading { done, .. } => read = done,
                         EngineProgress::Indexing(step) => indexed = step.done,
+                        EngineProgress::Repairing(_) => panic!("nothing is repaired"),
                     }
                     ControlFlow::Continue(())
                 },

@@ -2,15 +2,18 @@
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use memory_core::embed::Embedder;
 use memory_core::services::Severity;
 use memory_core::store::{IndexSpace, IndexStore, StoreResult};
 use memory_core::text::slug::Slug;
+use serde::{Deserialize, Serialize};
 
-use super::AssistantStore;
 use super::open::{notice, space_of};
+use super::{AssistantStore, ReconcileProgress};
 use crate::blocking;
 use crate::error::SubstrateResult;
 use crate::index::LanceIndex;
@@ -20,7 +23,8 @@ use crate::snapshot::Snapshot;
 use crate::sync::{Indexing, OnSync, SyncProgress, SyncReport, describe, differences};
 
 /// How far a longer piece of work is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum EngineProgress {
     /// Files are read and pages written.
     Reading {
@@ -33,6 +37,8 @@ pub enum EngineProgress {
     },
     /// Pages are embedded and written to the index.
     Indexing(SyncProgress),
+    /// Everything derived is compared and repaired.
+    Repairing(ReconcileProgress),
 }
 
 /// Told how far a longer piece of work is; may stop its indexing part.
@@ -41,18 +47,21 @@ pub type OnProgress<'a> = dyn FnMut(EngineProgress) -> ControlFlow<()> + Send + 
 /// Pages taken out of those that wait; they go back unless their work was finished.
 struct Taken<'a> {
     waiting: &'a Mutex<BTreeSet<Slug>>,
+    /// How many are taken out and not done, which wait all the same.
+    in_work: &'a AtomicUsize,
+    count: usize,
     slugs: Vec<Slug>,
     finished: bool,
 }
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
+        // Under one lock, so that nobody finds them in neither or in both.
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if !self.finished {
-            self.waiting
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .extend(self.slugs.drain(..));
+            waiting.extend(self.slugs.drain(..));
         }
+        self.in_work.fetch_sub(self.count, Ordering::Relaxed);
     }
 }
 
@@ -124,13 +133,26 @@ impl AssistantStore {
         self.reindex_from(None, progress).await
     }
 
-    /// Does the same, but takes the vectors of sections that have not changed from the index that serves.
-    pub(crate) async fn reindex_reusing(
-        &self,
-        progress: &mut OnSync<'_>,
-    ) -> StoreResult<SyncReport> {
+    /// Does the same, but takes the vectors of sections that have not changed from the index that serves, and leaves no
+    /// file of any other index behind: none of another model, and none that was begun and not finished.
+    pub(crate) async fn reindex_alone(&self, progress: &mut OnSync<'_>) -> StoreResult<SyncReport> {
         let known = self.snapshot();
-        self.reindex_from(Some(known), progress).await
+        let report = self.reindex_from(Some(known), progress).await?;
+        if !report.stopped {
+            let (home, space) = (self.engine.home.clone(), self.space());
+            blocking::run(move || home.remove_others(&space)).await?;
+        }
+        Ok(report)
+    }
+
+    /// Returns the folders of every index but the one that serves.
+    pub(crate) async fn other_indexes(&self) -> StoreResult<Vec<PathBuf>> {
+        let (home, space) = (self.engine.home.clone(), self.space());
+        blocking::run(move || home.others(&space)).await
+    }
+
+    fn space(&self) -> IndexSpace {
+        space_of(self.engine.shared.embedder.as_deref())
     }
 
     async fn reindex_from(
@@ -143,11 +165,16 @@ impl AssistantStore {
         let indexing = engine.indexing.lock().await;
         self.look(true).await?;
         let embedder = engine.shared.embedder.as_deref();
-        let space = space_of(embedder);
+        let space = self.space();
         let (home, of) = (engine.home.clone(), space.clone());
         let current = blocking::run(move || home.current(&of)).await;
         let (index, segments) = match current {
-            Ok(Some(_)) => LanceIndex::stage(&engine.home, &space).await?,
+            Ok(Some(_)) if known.is_none() => LanceIndex::stage(&engine.home, &space).await?,
+            // What was begun may have taken its vectors, and its texts, from somewhere else.
+            Ok(Some(_)) => {
+                let index = LanceIndex::create_generation(&engine.home, &space).await?;
+                (index, Vec::new())
+            }
             // Nothing of this space serves, so the new one may take its place at once.
             _ => (LanceIndex::create(&engine.home, &space).await?, Vec::new()),
         };
@@ -322,10 +349,15 @@ impl AssistantStore {
         for slug in &slugs {
             waiting.remove(slug);
         }
+        self.engine
+            .in_work
+            .fetch_add(slugs.len(), Ordering::Relaxed);
         drop(waiting);
         (
             Taken {
                 waiting: &self.engine.waiting,
+                in_work: &self.engine.in_work,
+                count: slugs.len(),
                 slugs,
                 finished: false,
             },
@@ -364,8 +396,8 @@ impl AssistantStore {
     /// Removes indexes of other models and rules, once this model's is complete. Without a model they are kept: making
     /// them again is expensive, and the model may only be missing for a while.
     fn remove_stale_spaces(&self) {
-        if let Some(embedder) = self.engine.shared.embedder.as_deref()
-            && let Err(error) = self.engine.home.remove_others(&space_of(Some(embedder)))
+        if self.engine.shared.embedder.is_some()
+            && let Err(error) = self.engine.home.remove_others(&self.space())
         {
             tracing::warn!(error = describe(&error), "old indexes could not be removed");
         }

@@ -10,7 +10,7 @@ use crate::assistant::testing::runtime;
 use crate::fs::RealFs;
 use crate::pages::FilePages;
 use crate::remember::RememberInput;
-use crate::workspace::{AssistantId, Workspace};
+use crate::workspace::{AssistantId, Workspace, WriterLock};
 use crate::writer::testing;
 
 struct Place {
@@ -187,6 +187,62 @@ fn an_assistant_is_replaced_only_when_asked_and_kept() {
     let read = |root: &Path| std::fs::read_to_string(root.join("memory/concepts/kiwi.md"));
     assert_eq!(std::fs::read_to_string(page).expect("read"), "second\n");
     assert_eq!(read(&kept).expect("read"), "later\n");
+}
+
+#[test]
+fn a_memory_without_a_configuration_is_replaced_only_when_nobody_writes_to_it() {
+    let place = place();
+    place.back_up();
+    let other = place.folder.path().join("assistants").join("ada");
+    std::fs::create_dir_all(&other).expect("made");
+    std::fs::write(other.join("letter.md"), "kept\n").expect("written");
+    let held = WriterLock::take(&other.join(LOCK), "somebody", std::time::Duration::ZERO);
+    let held = held.expect("free");
+    let refused = place.restore("ada", true).expect_err("somebody writes");
+    assert!(
+        matches!(refused, SubstrateError::Store(StoreError::Locked { .. })),
+        "{refused}"
+    );
+    drop(held);
+    let restored = place.restore("ada", true).expect("restored");
+    let kept = restored.replaced.expect("kept");
+    let letter = std::fs::read_to_string(kept.join("letter.md"));
+    assert_eq!(letter.expect("read"), "kept\n");
+    assert!(other.join("memory/concepts/kiwi.md").is_file());
+    let left: Vec<_> = std::fs::read_dir(place.folder.path().join("assistants"))
+        .expect("listed")
+        .flatten()
+        .map(|entry| entry.file_name())
+        .filter(|name| name.to_string_lossy().starts_with('.'))
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[cfg(any(target_os = "linux", target_os = "macos"))]
+#[test]
+fn a_writer_that_waited_while_the_memory_was_replaced_gets_the_lock_of_the_new_one() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (here, there) = (folder.path().join("here"), folder.path().join("there"));
+    for folder in [&here, &there] {
+        std::fs::create_dir(folder).expect("made");
+    }
+    let take = |folder: &Path, patience| {
+        WriterLock::take(
+            &folder.join(LOCK),
+            "somebody",
+            std::time::Duration::from_secs(patience),
+        )
+    };
+    let first = take(&here, 0).expect("free");
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| take(&here, 60));
+        // Whether it has begun to wait or not, it must not be content with the lock of what was moved away.
+        assert!(crate::fs::exchange(&here, &there).expect("exchanged"));
+        drop(first);
+        let second = waiting.join().expect("no panic").expect("the lock");
+        assert!(take(&here, 0).is_err(), "it is held here");
+        drop(second);
+    });
 }
 
 #[test]

@@ -271,6 +271,22 @@ impl IndexHome {
         Ok(())
     }
 
+    /// Returns the folders of every index but the one in use of a space.
+    pub(crate) fn others(&self, space: &IndexSpace) -> StoreResult<Vec<PathBuf>> {
+        let kept = self.space_dir(space)?;
+        // Of an index that is damaged nothing serves, and it is set aside by whoever opens it.
+        let current = self.current(space).ok().flatten();
+        let serving = current.map(|current| current.generation.dir());
+        let below = |folder: &Path| -> StoreResult<Vec<PathBuf>> {
+            let names = self.list(folder)?;
+            Ok(names.into_iter().map(|name| folder.join(name)).collect())
+        };
+        let mut others = below(&self.root)?;
+        others.extend(below(&kept)?);
+        others.retain(|path| *path != kept && Some(path) != serving.as_ref());
+        Ok(others)
+    }
+
     /// Returns what a generation should hold; `None` when that is not known.
     pub(crate) fn watermark(&self, generation: &Generation) -> StoreResult<Option<Watermark>> {
         self.state
@@ -283,13 +299,10 @@ impl IndexHome {
         generation: &Generation,
     ) -> StoreResult<Option<(Watermark, Files)>> {
         self.state.read_blocking(|connection| {
-            let snapshot = connection
-                .unchecked_transaction()
-                .map_err(|error| StoreError::engine("reading what the index should hold", error))?;
-            let Some(holds) = indexed::watermark(&snapshot, generation.place())? else {
+            let Some(holds) = indexed::watermark(connection, generation.place())? else {
                 return Ok(None);
             };
-            let files = indexed::files(&snapshot, generation.place())?;
+            let files = indexed::files(connection, generation.place())?;
             Ok(Some((holds, Files::recorded(files))))
         })
     }

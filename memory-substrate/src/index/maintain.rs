@@ -20,6 +20,10 @@ const MOST_FRAGMENTS: usize = 32;
 const MOST_FILES: u64 = 100;
 /// With more versions than this the older ones are removed, and everything is folded together first.
 const MOST_VERSIONS: u64 = 40;
+/// Rows that are copied at once when files are folded together.
+const ROWS_AT_ONCE: usize = 256;
+/// Bytes that are read ahead meanwhile; well above what one batch can hold.
+const BYTES_AHEAD: u64 = 64 << 20;
 /// With more rows than this outside the text index it is extended at once.
 const MOST_UNINDEXED: u64 = 5_000;
 
@@ -65,8 +69,12 @@ impl LanceIndex {
 
         let mut failures = Vec::new();
         if compact {
+            // What is read ahead bounds the memory it takes: sections may be long, and the usual batch has thousands.
             let options = CompactionOptions {
                 materialize_deletions_threshold: 0.0,
+                batch_size: Some(ROWS_AT_ONCE),
+                num_threads: Some(1),
+                io_buffer_size: Some(BYTES_AHEAD),
                 ..CompactionOptions::default()
             };
             let step = OptimizeAction::Compact {

@@ -154,10 +154,13 @@ impl LanceIndex {
             writer: Arc::default(),
             #[cfg(test)]
             broken: AtomicBool::default(),
+            #[cfg(test)]
+            refusing: AtomicBool::default(),
         })
     }
 
-    pub(super) async fn create_generation(
+    /// Makes an empty generation beside the one in use.
+    pub(crate) async fn create_generation(
         home: &IndexHome,
         space: &IndexSpace,
     ) -> StoreResult<Self> {
@@ -183,6 +186,8 @@ impl LanceIndex {
             writer: Arc::default(),
             #[cfg(test)]
             broken: AtomicBool::default(),
+            #[cfg(test)]
+            refusing: AtomicBool::default(),
         };
         let mut writer = index.writer.clone().lock_owned().await;
         index.settle(&mut writer, false).await?;

@@ -11,6 +11,8 @@ use crate::snapshot::Segment;
 use crate::snapshot::testing::{row, slug, vector, words};
 use crate::state::SqliteState;
 
+mod upkeep;
+
 const DIMS: usize = 16;
 
 fn space(dims: u32) -> IndexSpace {

@@ -7,12 +7,13 @@
 use std::collections::HashMap;
 
 use memory_core::text::slug::Slug;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::error::{SubstrateError, SubstrateResult};
 
 /// One page of a manifest.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ManifestPage {
     /// The slug as it is written; whether a page may have it is found when it is taken in.
     pub slug: String,

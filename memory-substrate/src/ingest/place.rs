@@ -18,7 +18,11 @@ use super::{
 use crate::error::SubstrateResult;
 use crate::oplog::{Change, OriginChange, Part};
 use crate::pages::{LARGEST_PAGE, PageMap, free_slug, hash_bytes};
+use crate::screen::inspect;
 use crate::state::origins;
+
+/// How many secrets and hidden characters of one page are told of before the rest is only counted.
+const SPOTS_TOLD: usize = 5;
 
 /// Writes files as pages and reports each.
 pub(super) fn place(
@@ -183,6 +187,7 @@ fn plan(
     page.source = declared(parsed.frontmatter.source());
     page.origin_date = declared(parsed.frontmatter.origin_date_text());
     page.faults = parsed.faults;
+    page.warnings.extend(told(&bytes));
     page.slug = Some(slug.clone());
     let base = match ingester.pages.read_blocking(&slug) {
         Ok(None) => None,
@@ -233,6 +238,21 @@ fn plan(
         page,
         write: Some(write),
     }
+}
+
+/// Returns what stands in a page that should not, for its owner to decide about: the page is not changed.
+fn told(bytes: &[u8]) -> Vec<String> {
+    let spots = inspect(&String::from_utf8_lossy(bytes));
+    let rest = spots.len().saturating_sub(SPOTS_TOLD);
+    let mut told: Vec<String> = spots
+        .iter()
+        .take(SPOTS_TOLD)
+        .map(ToString::to_string)
+        .collect();
+    if rest > 0 {
+        told.push(format!("and {rest} more of what a page should not hold"));
+    }
+    told
 }
 
 /// Returns the bytes of a text, or why they are none.

@@ -16,7 +16,13 @@ use crate::error::{SubstrateError, SubstrateResult};
 use crate::oplog::{Change, Part, is_clear};
 use crate::pages::is_page_name;
 
-const VIEWS: [&str; 4] = ["core-pages.md", "essentials.md", "recent.md", "threads.md"];
+const VIEWS: [&str; 5] = [
+    "core-pages.md",
+    "core.md",
+    "essentials.md",
+    "recent.md",
+    "threads.md",
+];
 
 /// Copies the views and the knowledge base that a folder has.
 pub(super) fn place(

@@ -19,7 +19,7 @@ use super::blobs::Blobs;
 use super::health::Halt;
 use super::operation::{Change, Outcome};
 use super::pending::OpenPart;
-use super::resolve::{self, Renamed, Written};
+use super::resolve::{self, Removal, Renamed, Written};
 use crate::state::SqliteState;
 use crate::state::ops::{self, Mark};
 
@@ -76,6 +76,7 @@ impl Applying<'_> {
                 content,
                 merged,
             } => self.write(open, base.as_deref(), content, *merged),
+            Change::Remove { entries } => self.take_out(&open.part.path, entries),
             Change::Delete { base } => self.delete(&open.part.path, base),
             Change::Rename { to, content } => {
                 self.rename(&open.part.path, to, content, &open.operation)
@@ -133,6 +134,19 @@ impl Applying<'_> {
                 Ok(Outcome::Conflict { copy })
             }
         }
+    }
+
+    /// Takes an entry out. No old version is kept of a file for the sake of what was to go from it.
+    fn take_out(&self, path: &str, entries: &[u8]) -> Attempt<Outcome> {
+        let Some(current) = self.read(path)? else {
+            return Ok(Outcome::Done);
+        };
+        match resolve::removed(&current, entries) {
+            Removal::Put(left) => self.put(path, &left)?,
+            Removal::InPlace => self.ensure(path, &current)?,
+            Removal::Edited => return Ok(Outcome::Kept),
+        }
+        Ok(Outcome::Done)
     }
 
     fn delete(&self, path: &str, base: &[u8]) -> Attempt<Outcome> {

@@ -1,7 +1,7 @@
 //! Old versions of files, by their hash.
 //!
-//! Before a file is replaced or deleted its bytes are put here, so that a change can be undone. A blob is never
-//! changed, and one that is there already need not be written again.
+//! Before a file is replaced or deleted its bytes are put here, so that a change can be undone. A blob always holds the
+//! bytes of its name, and its age counts from the last time that they were replaced.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -25,13 +25,9 @@ impl Blobs {
         Self { folder }
     }
 
-    /// Keeps bytes.
+    /// Keeps bytes. Those that are there already are written again, because their age counts from now.
     pub(crate) fn put(&self, fs: &dyn Fs, bytes: &[u8]) -> io::Result<()> {
-        let path = self.path_of(&hash_bytes(bytes));
-        match fs.info(&path) {
-            Ok(info) if info.bytes == bytes.len() as u64 => Ok(()),
-            _ => fs.write(&path, bytes),
-        }
+        fs.write(&self.path_of(&hash_bytes(bytes)), bytes)
     }
 
     /// Returns the bytes of a hash, unless they are not kept or damaged.
@@ -94,7 +90,13 @@ mod tests {
         );
         std::fs::write(blobs.path_of(&hash), b"odd").expect("damaged");
         assert_eq!(blobs.get(&RealFs, &hash).expect("read"), None);
-        assert_eq!(blobs.prune(&RealFs, 0).expect("too young"), 0);
+        let file = std::fs::File::options()
+            .write(true)
+            .open(blobs.path_of(&hash))
+            .expect("opened");
+        file.set_modified(std::time::UNIX_EPOCH).expect("aged");
+        blobs.put(&RealFs, b"old").expect("kept again");
+        assert_eq!(blobs.prune(&RealFs, 1).expect("too young"), 0);
         assert_eq!(blobs.prune(&RealFs, i64::MAX).expect("removed"), 1);
     }
 }

@@ -76,6 +76,8 @@ pub(crate) enum OperationKind {
     Rename,
     /// Files were ingested.
     Ingest,
+    /// An entry was forgotten.
+    Forget,
 }
 
 /// Who asks for an operation and how to tell the request from others.
@@ -141,6 +143,8 @@ pub(crate) enum Change {
     },
     /// Buffer entries are added at the end. The header opens a file that is still empty.
     Append { header: String, content: String },
+    /// Buffer entries are taken out, wherever they stand by then. These are their bytes, one after the other.
+    Remove { entries: Vec<u8> },
     /// The file goes away.
     Delete { base: Vec<u8> },
     /// The file gets another path.
@@ -199,17 +203,17 @@ pub(crate) enum Outcome {
     Merged,
     /// The file was edited meanwhile in the same place: it stays, and what was to be written is in a file beside it.
     Conflict { copy: String },
-    /// The file was to go away and was edited meanwhile, so it stays.
+    /// What was to go away was edited meanwhile, so it stays.
     Kept,
 }
 
 /// A write that met an edit which could not be merged with it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WriteConflict {
     /// The operation.
     pub operation: String,
     /// The file that somebody edited meanwhile, relative to the assistant's folder. It was left as it is.
     pub path: String,
-    /// Where the text that was to be written is; `None` when the file was to be deleted and was kept.
+    /// Where the text that was to be written is; `None` when the file, or an entry of it, was to go and was kept.
     pub copy: Option<String>,
 }

@@ -4,7 +4,13 @@
 //! they were before mean that it is still to do, bytes as they are to be mean that it was done, and anything else that
 //! a person was faster. Then both texts are merged by lines, and if that cannot be, both are kept.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use memory_core::text::buffer;
+
 use super::operation::Change;
+use crate::entries::without;
 
 /// Longest file name that common file systems take, in bytes.
 const LONGEST_NAME: usize = 255;
@@ -66,6 +72,48 @@ pub(super) fn renamed(from: Option<&[u8]>, to: Option<&[u8]>, content: &[u8]) ->
     }
 }
 
+/// What has to happen to a file so that it has an entry no more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Removal {
+    /// Nothing: it has not.
+    InPlace,
+    /// It gets these bytes.
+    Put(Vec<u8>),
+    /// It stays, because somebody edited the entry.
+    Edited,
+}
+
+/// Decides about a file from which entries are to be taken out, each as a whole or, if somebody edited it, not at all.
+pub(super) fn removed(current: &[u8], entries: &[u8]) -> Removal {
+    let (mut gone, mut is_edited) = (BTreeSet::new(), false);
+    let mut there: BTreeMap<String, Vec<Range<usize>>> = BTreeMap::new();
+    for (id, place) in buffer::entries_in(current) {
+        there.entry(id).or_default().push(place);
+    }
+    for (id, range) in buffer::entries_in(entries) {
+        let Some(places) = there.get(&id) else {
+            continue;
+        };
+        // An editor may have taken the line end off the last line of the file, or put one there.
+        let entry = entries[range].trim_ascii_end();
+        if places
+            .iter()
+            .all(|place| current[place.clone()].trim_ascii_end() == entry)
+        {
+            gone.insert(id);
+        } else {
+            is_edited = true;
+        }
+    }
+    if !gone.is_empty() {
+        Removal::Put(without(current, |found| gone.contains(found)))
+    } else if is_edited {
+        Removal::Edited
+    } else {
+        Removal::InPlace
+    }
+}
+
 /// Returns whether a file that is to be deleted is still what was to be deleted.
 pub(super) fn may_go(current: &[u8], base: &[u8]) -> bool {
     current == base
@@ -93,6 +141,10 @@ pub(super) fn effect(
             bytes.extend_from_slice(&addition);
             Some(bytes)
         }
+        Change::Remove { entries } => current.map(|current| match removed(&current, entries) {
+            Removal::Put(left) => left,
+            Removal::InPlace | Removal::Edited => current,
+        }),
         Change::Delete { base } => current.filter(|current| !may_go(current, base)),
         Change::Rename { to, content } if path == to => {
             current.or_else(|| Some(other().unwrap_or_else(|| content.clone())))
@@ -162,6 +214,26 @@ mod tests {
             Written::Conflict
         );
         assert_eq!(decide(Some("theirs"), None, "ours"), Written::Conflict);
+    }
+
+    #[test]
+    fn an_entry_is_taken_out_alone_and_only_as_it_was() {
+        const ENTRY: &str = "- [2026-11-30 14:05] a ^m-1\n  more\n";
+        let remove = |text: &str| removed(text.as_bytes(), ENTRY.as_bytes());
+        let put = |text: &str| Removal::Put(text.into());
+        assert_eq!(remove(""), Removal::InPlace);
+        assert_eq!(remove("- [2026-11-30 14:05] a ^m-2\n"), Removal::InPlace);
+        assert_eq!(remove(ENTRY), put(""));
+        assert_eq!(remove(ENTRY.trim_end()), put(""));
+        let text = format!("prose\n\n{ENTRY}\nmore prose\n{ENTRY}");
+        assert_eq!(remove(&text), put("prose\n\n\nmore prose\n"));
+        for edited in [
+            ENTRY.replace("a ^", "b ^"),
+            format!("{ENTRY}  and more\n"),
+            format!("{ENTRY}{}", ENTRY.replace("more", "less")),
+        ] {
+            assert_eq!(remove(&edited), Removal::Edited, "{edited}");
+        }
     }
 
     #[test]

@@ -190,6 +190,11 @@ impl PageIndex {
             .map_or(0, |position| self.in_degree[position])
     }
 
+    /// Returns what finds a page by its name.
+    pub(crate) fn resolver(&self) -> &LinkResolver {
+        &self.resolver
+    }
+
     /// Returns which page a name means.
     pub fn resolve(&self, name: &str) -> Resolution {
         self.resolver.resolve_name(name)

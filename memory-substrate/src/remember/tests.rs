@@ -1,12 +1,17 @@
 //! Tests of the intake.
 
+use std::collections::{BTreeSet, HashSet};
+
 use memory_core::env::{CountingIds, Fs as _, ManualClock};
+use memory_core::item::{Consumer, Item, ItemId, ItemQuery, ItemState, Processing};
+use memory_core::store::ItemStore as _;
+use proptest::prelude::*;
 
 use super::*;
 use crate::fs::RealFs;
 use crate::state::{SqliteState, ops};
 use crate::workspace::AssistantId;
-use crate::writer::Writer;
+use crate::writer::{Writer, testing};
 
 /// 2026-11-30 23:30 in UTC, already December in Tokyo.
 const NOW: Timestamp = Timestamp::from_millis(1_796_081_400_000);
@@ -53,6 +58,32 @@ impl Place {
             .expect("remembered")
     }
 
+    async fn forget(&self, id: &str) -> SubstrateResult<ForgetReceipt> {
+        self.rememberer.forget(id, owner()).await
+    }
+
+    /// Returns every live item.
+    async fn items(&self) -> Vec<Item> {
+        let query = ItemQuery {
+            channels: vec![
+                Channel::User("ada".to_owned()),
+                Channel::User("bo".to_owned()),
+            ],
+            ..ItemQuery::new(Authority::Owner, Consumer::Listing, NOW)
+        };
+        self.writer.state().items(query).await.expect("read")
+    }
+
+    async fn item(&self, entry: &str) -> Option<ItemState> {
+        let id = ItemId::minted(entry).expect("an id");
+        self.writer.state().item_state(&id).await.expect("read")
+    }
+
+    async fn check_ledger(&self) {
+        let check = self.writer.state().verify_ledger().await.expect("read");
+        assert_eq!(check.faults, []);
+    }
+
     fn buffer(&self) -> String {
         read_text_or_empty(&RealFs, &self.workspace.buffer_path()).expect("read")
     }
@@ -76,6 +107,10 @@ fn input(texts: &[&str]) -> RememberInput {
         authority: Authority::Owner,
         channel: Channel::Global,
     }
+}
+
+fn owner() -> WriteContext {
+    WriteContext::new("test", Origin::UserDirect, Authority::Owner)
 }
 
 fn entry(id: &str, duplicate: bool) -> Remembered {
@@ -185,6 +220,8 @@ fn killed_after_commit() -> (tempfile::TempDir, Workspace) {
         buffer: "memory/buffer.md".to_owned(),
         archive: "memory/archive".to_owned(),
         keyed: false,
+        actor: "test".to_owned(),
+        session: None,
         ids: Arc::new(CountingIds::new("i")),
     };
     let request = Request {
@@ -329,4 +366,467 @@ async fn many_at_once_lose_nothing() {
     let archive = place.workspace.archive_dir().join("2026-11-30.md");
     let archive = read_text_or_empty(&RealFs, &archive).expect("read");
     assert_eq!(archive.matches(" ^m-").count(), 20);
+}
+
+#[tokio::test]
+async fn ten_times_the_same_is_one_entry_and_one_item() {
+    let place = Place::new();
+    for round in 0..10 {
+        let receipt = place.remember(&["likes kiwis"]).await;
+        assert_eq!(receipt.entries, [entry("i000001", round > 0)]);
+    }
+    let [item] = &place.items().await[..] else {
+        panic!("{:?}", place.items().await)
+    };
+    assert_eq!(
+        (item.id.as_str(), item.claim.as_str()),
+        ("mem_i000001", "likes kiwis")
+    );
+    assert_eq!(
+        (item.origin, item.authority, item.trust),
+        (Origin::UserDirect, Authority::Owner, Trust::Trusted)
+    );
+    assert_eq!(
+        (&item.channel, &item.processing, item.learnt),
+        (&Channel::Global, &Processing::Pending, NOW)
+    );
+    assert_eq!(
+        item.evidence.len(),
+        0,
+        "a person's word rests on nothing else"
+    );
+    place.check_ledger().await;
+}
+
+#[tokio::test]
+async fn what_no_person_said_rests_on_where_it_came_from() {
+    let place = Place::new();
+    for (origin, authority, trust) in [
+        (Origin::UserFile, Authority::Owner, Trust::Trusted),
+        (Origin::UserDirect, Authority::Paired, Trust::Trusted),
+        (Origin::AssistantInferred, Authority::Owner, Trust::Trusted),
+        (Origin::ToolOutput, Authority::Owner, Trust::Untrusted),
+        (Origin::OtherAgent, Authority::Paired, Trust::Untrusted),
+    ] {
+        let input = RememberInput {
+            origin,
+            authority,
+            channel: Channel::User("ada".to_owned()),
+            ..input(&[&format!("{origin:?} {authority:?}")])
+        };
+        let context = WriteContext::new("bridge", origin, authority).in_session("s1");
+        let receipt = place
+            .rememberer
+            .remember_as(input, "UTC", context)
+            .await
+            .expect("remembered");
+        let state = place.item(&receipt.entries[0].id).await.expect("there");
+        let item = state.live().expect("live");
+        assert_eq!(
+            (item.origin, item.authority, item.trust),
+            (origin, authority, trust)
+        );
+        let sources: Vec<&str> = item
+            .evidence
+            .values()
+            .map(|piece| piece.source.as_str())
+            .collect();
+        let expected: &[&str] = if item.is_stated() {
+            &[]
+        } else {
+            &["session s1"]
+        };
+        assert_eq!(sources, expected);
+    }
+    place.check_ledger().await;
+}
+
+#[tokio::test]
+async fn the_same_moment_is_stored_alike_whatever_the_zone_and_dated_in_it() {
+    let mut stored = BTreeSet::new();
+    let mut dated = Vec::new();
+    for zone in ["UTC", "America/Los_Angeles", "Asia/Kolkata", "Pacific/Apia"] {
+        let place = Place::new();
+        place
+            .rememberer
+            .remember(input(&["likes kiwis"]), zone)
+            .await
+            .expect("remembered");
+        place.settle();
+        let item = place.items().await.remove(0);
+        stored.insert((
+            item.learnt.as_millis(),
+            item.claim.as_str().to_owned(),
+            item.id.to_string(),
+        ));
+        dated.push(place.buffer()[3..13].to_owned());
+    }
+    assert_eq!(stored.len(), 1, "{stored:?}");
+    assert_eq!(
+        dated,
+        ["2026-11-30", "2026-11-30", "2026-12-01", "2026-12-01"]
+    );
+}
+
+/// Returns every byte that is kept below a folder, the database's log included.
+fn kept_bytes(folder: &std::path::Path) -> Vec<u8> {
+    testing::tree(&RealFs, folder)
+        .into_values()
+        .flatten()
+        .collect()
+}
+
+fn contains(bytes: &[u8], text: &str) -> bool {
+    bytes
+        .windows(text.len())
+        .any(|window| window == text.as_bytes())
+}
+
+#[tokio::test]
+async fn a_secret_is_kept_nowhere_and_its_owner_is_told() {
+    let place = Place::new();
+    let token = ["AK", "IA", "Q7WZ2LMN4RTK9PXV"].concat();
+    let texts = [
+        format!("my production database password is `hunter2` and the key is {token}"),
+        "no\u{200B}thing to see".to_owned(),
+    ];
+    let keyed = owner().with_key("k1");
+    let request = RememberInput {
+        texts: texts.to_vec(),
+        ..input(&[])
+    };
+    let receipt = place
+        .rememberer
+        .remember_as(request.clone(), "UTC", keyed.clone())
+        .await
+        .expect("remembered");
+    let told: Vec<String> = receipt.findings.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        told,
+        [
+            "redacted: aws access key",
+            "redacted: password",
+            "removed: zero-width characters"
+        ]
+    );
+    let again = place
+        .rememberer
+        .remember_as(request, "UTC", keyed)
+        .await
+        .expect("answered");
+    assert_eq!(
+        (again.entries, again.findings),
+        (receipt.entries, receipt.findings)
+    );
+    place.settle();
+    let buffer = place.buffer();
+    assert!(
+        buffer.contains(
+            "password is `[redacted: password]` and the key is [redacted: aws access key] ^m-"
+        ) && buffer.contains("] nothing to see ^m-"),
+        "{buffer}"
+    );
+    let note = crate::spool::SpooledNote {
+        input: RememberInput {
+            texts: texts.to_vec(),
+            ..input(&[])
+        },
+        zone: "UTC".to_owned(),
+        actor: "hook".to_owned(),
+        session: None,
+        at: NOW,
+        key: None,
+    };
+    crate::spool::leave(&place.workspace, "n1", &note).expect("left");
+    let bytes = kept_bytes(place.workspace.root());
+    assert!(
+        contains(&bytes, "[redacted: aws access key]"),
+        "the files were read"
+    );
+    for secret in ["hunter2", &token] {
+        assert!(!contains(&bytes, secret), "`{secret}` was kept");
+    }
+    let nothing = place
+        .rememberer
+        .remember(input(&["\u{200B}\u{202E}"]), "UTC")
+        .await;
+    assert!(
+        matches!(nothing, Err(SubstrateError::Refused { .. })),
+        "{nothing:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_note_may_be_long_but_not_without_end() {
+    let place = Place::new();
+    let long = "kiwi ".repeat(4_000);
+    place.remember(&[&long]).await;
+    assert_eq!(place.items().await[0].claim.as_str(), long.trim());
+    let refused = place
+        .rememberer
+        .remember(input(&[&"x".repeat(MAX_CLAIM_CHARACTERS + 1)]), "UTC")
+        .await;
+    assert!(
+        matches!(&refused, Err(SubstrateError::Refused { reason }) if reason.contains("ingest it")),
+        "{refused:?}"
+    );
+    let misnamed = RememberInput {
+        channel: Channel::User("_global".to_owned()),
+        ..input(&["x"])
+    };
+    let refused = place.rememberer.remember(misnamed, "UTC").await;
+    assert!(
+        matches!(refused, Err(SubstrateError::Refused { .. })),
+        "{refused:?}"
+    );
+}
+
+#[tokio::test]
+async fn forgetting_takes_one_entry_and_its_item_and_says_from_where() {
+    let place = Place::new();
+    place
+        .remember(&["likes kiwis", "uniquetoken\nand more", "likes plums"])
+        .await;
+    place.settle();
+    let before = place.buffer();
+    let receipt = place.forget("^m-i000002").await.expect("forgotten");
+    assert_eq!(
+        receipt,
+        ForgetReceipt {
+            id: "i000002".to_owned(),
+            operation: receipt.operation.clone(),
+            entry_removed: true,
+            item_forgotten: true,
+            archive: Some("memory/archive/2026-12-01.md".to_owned()),
+            cited_by: Vec::new(),
+            edited_meanwhile: false,
+        }
+    );
+    assert!(!receipt.operation.is_empty());
+    let lines: Vec<&str> = before.split_inclusive('\n').skip(1).take(2).collect();
+    let entry = lines.concat();
+    assert_eq!(place.buffer(), before.replace(&entry, ""));
+    assert!(
+        place.archive().contains("uniquetoken"),
+        "it is the record of what was said"
+    );
+    assert!(matches!(
+        place.item("i000002").await,
+        Some(ItemState::Forgotten(_))
+    ));
+    assert_eq!(place.items().await.len(), 2);
+    place.check_ledger().await;
+
+    // Nothing but the archive has it: no table, no log of the database, no old version.
+    std::fs::remove_dir_all(place.workspace.archive_dir()).expect("set aside");
+    let Place {
+        workspace,
+        writer,
+        rememberer,
+        _home: home,
+    } = place;
+    drop((writer, rememberer));
+    // Whoever comes next waits for the last handle and leaves nothing in the log.
+    drop(open(&workspace));
+    assert!(!contains(&kept_bytes(workspace.root()), "uniquetoken"));
+    drop(home);
+}
+
+#[tokio::test]
+async fn forgetting_again_does_nothing_and_saying_it_again_is_new() {
+    let place = Place::new();
+    place.remember(&["likes kiwis"]).await;
+    place.forget("i000001").await.expect("forgotten");
+    let again = place.forget("mem_i000001").await.expect("known");
+    assert!(again.was_forgotten(), "{again:?}");
+    assert_eq!(
+        again.archive.as_deref(),
+        Some("memory/archive/2026-12-01.md")
+    );
+    let receipt = place.remember(&["likes kiwis"]).await;
+    assert!(
+        !receipt.entries[0].duplicate && receipt.entries[0].id != "i000001",
+        "{receipt:?}"
+    );
+    place.settle();
+    assert_eq!(ids_of(&place.buffer()).len(), 1);
+    assert_eq!(place.items().await.len(), 1);
+    place.check_ledger().await;
+}
+
+#[tokio::test]
+async fn what_is_not_known_cannot_be_forgotten() {
+    let place = Place::new();
+    place.remember(&["likes kiwis"]).await;
+    place.settle();
+    let before = (place.buffer(), place.archive());
+    let unknown = place.forget("i999999").await;
+    assert!(
+        matches!(
+            unknown,
+            Err(SubstrateError::Store(StoreError::NotFound { .. }))
+        ),
+        "{unknown:?}"
+    );
+    let long = "x".repeat(300);
+    for hostile in [
+        "",
+        "../../etc/passwd",
+        "a/../../b",
+        "%2e%2e/",
+        "C:\\x",
+        "\\\\srv\\x",
+        "i1\n- [x]",
+        "a b",
+        "é",
+        "^m-",
+        "mem_",
+        &long,
+    ] {
+        let refused = place.forget(hostile).await;
+        assert!(
+            matches!(
+                refused,
+                Err(SubstrateError::Store(StoreError::BadRequest { .. }))
+            ),
+            "{hostile}: {refused:?}"
+        );
+    }
+    let paired = WriteContext::new("test", Origin::UserDirect, Authority::Paired);
+    let refused = place.rememberer.forget("i000001", paired).await;
+    assert!(
+        matches!(refused, Err(SubstrateError::Refused { .. })),
+        "{refused:?}"
+    );
+    assert_eq!((place.buffer(), place.archive()), before);
+    assert_eq!(place.items().await.len(), 1);
+}
+
+#[tokio::test]
+async fn an_entry_that_its_owner_edited_is_left_alone_with_its_item() {
+    let place = Place::new();
+    place.remember(&["likes kiwis"]).await;
+    place.settle();
+    let edited = place.buffer().replace("kiwis", "green kiwis");
+    std::fs::write(place.workspace.buffer_path(), &edited).expect("edited");
+    let refused = place.forget("i000001").await;
+    let Err(SubstrateError::Store(error @ StoreError::Conflict { .. })) = refused else {
+        panic!("{refused:?}")
+    };
+    assert!(error.to_string().contains("edited"), "{error}");
+    assert_eq!(place.buffer(), edited);
+    assert_eq!(place.items().await.len(), 1);
+    // What its owner deleted by hand is gone from there; the item can still be forgotten.
+    std::fs::write(place.workspace.buffer_path(), "my own line\n").expect("edited");
+    let receipt = place.forget("i000001").await.expect("forgotten");
+    assert_eq!(
+        (receipt.entry_removed, receipt.item_forgotten),
+        (false, true)
+    );
+    assert_eq!(place.buffer(), "my own line\n");
+}
+
+#[tokio::test]
+async fn one_persons_notes_go_and_anothers_stay() {
+    let place = Place::new();
+    let say = |name: &str, text: &str| {
+        let input = RememberInput {
+            channel: Channel::User(name.to_owned()),
+            ..input(&[text])
+        };
+        place.rememberer.remember(input, "UTC")
+    };
+    let ada = say("ada", "likes pizza").await.expect("remembered").entries;
+    say("bo", "likes pasta").await.expect("remembered");
+    say("bo", "likes pizza").await.expect("remembered");
+    for entry in ada {
+        place.forget(&entry.id).await.expect("forgotten");
+    }
+    place.settle();
+    let left: Vec<(String, String)> = place
+        .items()
+        .await
+        .iter()
+        .map(|item| (item.channel.to_string(), item.claim.as_str().to_owned()))
+        .collect();
+    assert_eq!(left.len(), 2);
+    assert!(left.iter().all(|(channel, _)| channel == "bo"), "{left:?}");
+    assert!(place.buffer().contains("likes pasta") && place.buffer().contains("likes pizza"));
+}
+
+#[tokio::test]
+async fn entries_that_are_older_than_items_get_theirs_at_the_next_start() {
+    let place = Place::new();
+    place.remember(&["likes kiwis", "likes plums"]).await;
+    place.forget("i000002").await.expect("forgotten");
+    place.settle();
+    let Place {
+        _home: home,
+        workspace,
+        writer,
+        rememberer,
+    } = place;
+    writer
+        .state()
+        .write_blocking(|transaction| {
+            transaction
+                .execute_batch(
+                    "DELETE FROM item_outbox; DELETE FROM item_revisions; DELETE FROM item_operations;
+                     UPDATE item_head SET sequence = 0, at = 0,
+                         hash = '0000000000000000000000000000000000000000000000000000000000000000'",
+                )
+                .map_err(|error| StoreError::engine("make it old", error))
+        })
+        .expect("written");
+    drop((writer, rememberer));
+    let edited = read_text_or_empty(&RealFs, &workspace.buffer_path()).expect("read");
+    std::fs::write(
+        workspace.buffer_path(),
+        format!("{edited}- [2026-11-30 10:00] a person's own ^m-Mine\n"),
+    )
+    .expect("edited");
+    for _ in 0..2 {
+        let writer = open(&workspace);
+        let place = Place {
+            _home: tempfile::tempdir().expect("unused"),
+            workspace: workspace.clone(),
+            rememberer: writer.rememberer(),
+            writer,
+        };
+        let items = place.items().await;
+        let claims: Vec<&str> = items.iter().map(|item| item.claim.as_str()).collect();
+        assert_eq!(claims, ["likes kiwis"]);
+        place.check_ledger().await;
+    }
+    drop(home);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    /// Whatever is remembered and forgotten, the rest of the buffer is what it was.
+    #[test]
+    fn remembering_and_forgetting_restores_the_buffer(
+        before in "(prose é\n|- \\[2026-11-30 10:00\\] x \\^m-mine\n(  more\n)?|\n|\r\n){0,4}",
+        texts in prop::collection::vec("[a-z\n -]{0,30}[a-z]", 1..4),
+        order in any::<prop::sample::Index>(),
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let place = Place::new();
+        std::fs::write(place.workspace.buffer_path(), &before).expect("written");
+        runtime.block_on(async {
+            let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+            let receipt = place.remember(&texts).await;
+            place.settle();
+            let mut ids: Vec<String> = receipt.entries.into_iter().filter(|entry| !entry.duplicate).map(|entry| entry.id).collect();
+            let first = order.index(ids.len());
+            ids.rotate_left(first);
+            for id in ids {
+                assert!(place.forget(&id).await.expect("forgotten").entry_removed);
+            }
+            assert!(place.items().await.is_empty());
+            place.check_ledger().await;
+        });
+        prop_assert_eq!(place.buffer(), before);
+    }
 }

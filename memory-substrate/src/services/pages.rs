@@ -12,6 +12,7 @@ use memory_core::services::{
     Call, PageEntry, PageLink, PageText, Pages, SectionEntry, SectionText, Sections, ServiceResult,
 };
 use memory_core::store::StoreError;
+use memory_core::text::citation::without_marks;
 use memory_core::text::page::{Page, decode};
 use memory_core::text::section::SectionId;
 use memory_core::text::slug::Slug;
@@ -133,7 +134,7 @@ impl Pages for Host {
                 slug: slug.clone(),
                 title: found.page.title.clone(),
                 summary: found.page.frontmatter.summary().map(str::to_owned),
-                body: found.text[found.page.body.clone()].to_owned(),
+                body: without_marks(&found.text[found.page.body.clone()]).into_owned(),
             })
         };
         Ok(slugs.iter().map(text).collect())

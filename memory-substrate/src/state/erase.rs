@@ -10,12 +10,17 @@ use super::sql::{Named, sql};
 use crate::erase::Needles;
 
 /// Columns whose rows are derived or only serve to show things, and may go for a text in them.
-const LOOSE: [(&str, &str); 5] = [
+const LOOSE: [(&str, &str); 10] = [
     ("turn_blocks", "text"),
     ("tier_log", "body"),
     ("tier_kv", "value"),
     ("page_cache", "meta"),
     ("meta", "value"),
+    ("run_entry", "text"),
+    ("run", "report"),
+    ("memory_jobs", "payload"),
+    ("memory_jobs", "last_error"),
+    ("memory_checkpoints", "value"),
 ];
 
 /// Deletes what is known of a page besides its file: how it came in, what was parsed of it, where it was shown.
@@ -34,21 +39,28 @@ pub(crate) fn page(connection: &Connection, slug: &Slug, paths: &[String]) -> St
             .execute(statement, [slug.as_str()])
             .map_err(&failed)?;
     }
+    let mut operations: Vec<i64> = Vec::new();
     for path in paths {
-        removed += connection
-            .execute(
-                "DELETE FROM op_file WHERE result IS NOT NULL AND (path = ?1 OR target = ?1 OR copy = ?1)",
-                [path],
+        let concerned: Vec<i64> = connection
+            .prepare_cached(
+                "DELETE FROM op_file WHERE result IS NOT NULL AND (path = ?1 OR target = ?1 OR copy = ?1) RETURNING op",
             )
+            .and_then(|mut statement| statement.query_map([path], |row| row.get(0))?.collect())
+            .map_err(&failed)?;
+        removed += concerned.len();
+        operations.extend(concerned);
+    }
+    operations.sort_unstable();
+    operations.dedup();
+    for operation in operations {
+        removed += connection
+            .prepare_cached(
+                "DELETE FROM op WHERE seq = ?1 AND state = 'applied' AND kind <> 'remember' \
+                 AND NOT EXISTS (SELECT 1 FROM op_file WHERE op_file.op = op.seq)",
+            )
+            .and_then(|mut statement| statement.execute([operation]))
             .map_err(&failed)?;
     }
-    removed += connection
-        .execute(
-            "DELETE FROM op WHERE state = 'applied' AND kind <> 'remember' \
-             AND NOT EXISTS (SELECT 1 FROM op_file WHERE op_file.op = op.seq)",
-            [],
-        )
-        .map_err(&failed)?;
     Ok(removed)
 }
 
@@ -76,7 +88,9 @@ pub(crate) fn loose_rows(connection: &Connection, needles: &Needles) -> StoreRes
     for (table, column) in LOOSE {
         // Tables without a row number have their key instead, so rows are found by their value.
         let values: Vec<String> = connection
-            .prepare(&format!("SELECT {column} FROM {table}"))
+            .prepare(&format!(
+                "SELECT {column} FROM {table} WHERE {column} IS NOT NULL"
+            ))
             .and_then(|mut statement| statement.query_map([], |row| row.get(0))?.collect())
             .map_err(&failed)?;
         for value in values

@@ -13,7 +13,7 @@ use crate::oplog::{OperationKind, OriginChange};
 pub struct PastOperation {
     /// Its identifier.
     pub id: String,
-    /// What was asked for: `remember`, `write`, `delete`, `rename` or `ingest`.
+    /// What was asked for: `remember`, `write`, `delete`, `rename`, `ingest` or `forget`.
     pub kind: String,
     /// Who asked.
     pub actor: String,
@@ -133,28 +133,61 @@ pub(crate) fn entries_of(connection: &Connection, id: &str) -> StoreResult<Vec<S
         .map_err(sql("read which entries an operation brought in"))
 }
 
-/// Returns what kind of operation another one took back, if it did.
-pub(crate) fn undone_kind(connection: &Connection, id: &str) -> StoreResult<Option<OperationKind>> {
-    connection
-        .prepare_cached(
-            "SELECT before.kind FROM op JOIN op AS before ON op.idem_key = 'undo:' || before.id WHERE op.id = ?1",
-        )
-        .and_then(|mut statement| {
-            let read = |row: &Row<'_>| Ok(row.get::<_, Named<OperationKind>>(0)?.0);
-            statement.query_row([id], read).optional()
-        })
-        .map_err(sql("read what an operation took back"))
+/// How the key begins under which an operation takes another one back.
+const UNDO: &str = "undo:";
+
+/// Returns the key under which an operation is taken back. It is another one each time the operation is in effect again
+/// because taking it back was itself taken back; otherwise it is that of the operation which took it back.
+pub(crate) fn undo_key(connection: &Connection, id: &str) -> StoreResult<String> {
+    let mut key = format!("{UNDO}{id}");
+    let mut round = 1;
+    while let Some(taking_back) = of_key(connection, &key)? {
+        // Whatever takes an operation back is newer than it, so this ends.
+        let above = undo_key(connection, &taking_back)?;
+        if of_key(connection, &above)?.is_none() {
+            break;
+        }
+        round += 1;
+        key = format!("{UNDO}{id}#{round}");
+    }
+    Ok(key)
 }
 
-/// Forgets what is known of entries.
-pub(crate) fn forget_entries(connection: &Connection, ids: &[String]) -> StoreResult<()> {
-    for id in ids {
-        connection
-            .prepare_cached("DELETE FROM remembered WHERE id = ?1")
-            .and_then(|mut statement| statement.execute([id]))
-            .map_err(sql("forget an entry"))?;
-    }
-    Ok(())
+/// Returns the operation that was asked for under a key.
+pub(crate) fn of_key(connection: &Connection, key: &str) -> StoreResult<Option<String>> {
+    connection
+        .prepare_cached("SELECT id FROM op WHERE idem_key = ?1")
+        .and_then(|mut statement| statement.query_row([key], |row| row.get(0)).optional())
+        .map_err(sql("read an operation by its key"))
+}
+
+/// Returns what kind of operation another one took back, if it did.
+pub(crate) fn undone_kind(connection: &Connection, id: &str) -> StoreResult<Option<OperationKind>> {
+    let failed = sql("read what an operation took back");
+    let key: Option<String> = connection
+        .prepare_cached("SELECT idem_key FROM op WHERE id = ?1 AND idem_key IS NOT NULL")
+        .and_then(|mut statement| statement.query_row([id], |row| row.get(0)).optional())
+        .map_err(&failed)?;
+    let Some(undone) = key.as_deref().and_then(|key| key.strip_prefix(UNDO)) else {
+        return Ok(None);
+    };
+    let undone = undone.split_once('#').map_or(undone, |(undone, _)| undone);
+    connection
+        .prepare_cached("SELECT kind FROM op WHERE id = ?1")
+        .and_then(|mut statement| {
+            let read = |row: &Row<'_>| Ok(row.get::<_, Named<OperationKind>>(0)?.0);
+            statement.query_row([undone], read).optional()
+        })
+        .map_err(&failed)
+}
+
+/// Forgets that there was an entry.
+pub(crate) fn forget_entry(connection: &Connection, id: &str) -> StoreResult<()> {
+    connection
+        .prepare_cached("DELETE FROM remembered WHERE id = ?1")
+        .and_then(|mut statement| statement.execute([id]))
+        .map(drop)
+        .map_err(sql("forget an entry"))
 }
 
 /// Returns the hashes of every version of a file that an operation names.

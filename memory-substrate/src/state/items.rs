@@ -17,6 +17,10 @@ use memory_core::time::Timestamp;
 
 use super::SqliteState;
 
+pub(crate) use self::citations::{citing_pages, of as citations_of};
+pub(crate) use self::read::items as matching;
+pub(crate) use self::revision::current;
+
 mod citations;
 pub(crate) mod ledger;
 mod outbox;
@@ -36,8 +40,7 @@ impl ItemStore for SqliteState {
 
     async fn item_state(&self, id: &ItemId) -> StoreResult<Option<ItemState>> {
         let id = id.clone();
-        self.read(move |connection| revision::current(connection, &id))
-            .await
+        self.read(move |connection| current(connection, &id)).await
     }
 
     async fn items(&self, query: ItemQuery) -> StoreResult<Vec<Item>> {

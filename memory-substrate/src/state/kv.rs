@@ -83,7 +83,7 @@ pub(super) fn clear_conversations(connection: &Connection) -> StoreResult<()> {
 }
 
 /// Returns one of the assistant's own values.
-pub(super) fn meta(connection: &Connection, key: &str) -> StoreResult<Option<String>> {
+pub(crate) fn meta(connection: &Connection, key: &str) -> StoreResult<Option<String>> {
     connection
         .query_row("SELECT value FROM meta WHERE key = ?1", [key], |row| {
             row.get(0)
@@ -93,7 +93,7 @@ pub(super) fn meta(connection: &Connection, key: &str) -> StoreResult<Option<Str
 }
 
 /// Sets one of the assistant's own values, or removes it.
-pub(super) fn put_meta(connection: &Connection, key: &str, value: Option<&str>) -> StoreResult<()> {
+pub(crate) fn put_meta(connection: &Connection, key: &str, value: Option<&str>) -> StoreResult<()> {
     let changed = match value {
         Some(value) => connection.execute(
             "INSERT INTO meta (key, value) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = excluded.value",

@@ -204,6 +204,55 @@ mod tests {
     }
 
     #[test]
+    fn operations_on_files_go_through_the_upgrade_that_makes_their_tables_anew() {
+        use crate::state::schema::MIGRATIONS;
+
+        let (_folder, path) = place();
+        let older = &MIGRATIONS[..4];
+        let connection = open::for_writing(&path, older, NOW).expect("create");
+        connection
+            .execute_batch(
+                "INSERT INTO op (seq, id, kind, actor, origin, authority, session, epoch, idem_key, request, outcome, at, state) VALUES
+                     (3, 'a', 'write', 'me', 'user_direct', 'owner', 's', 2, 'k', 'r', '[]', 5, 'applied'),
+                     (7, 'b', 'remember', 'me', 'user_direct', 'owner', NULL, 2, NULL, 'q', '[1]', 6, 'intent');
+                 INSERT INTO op_file (op, part, path, change, header, expected, hash, content, merged, result, copy) VALUES
+                     (3, 0, 'p', 'write', NULL, 'e', 'h', NULL, 1, 'conflict', 'c'),
+                     (7, 0, 'q', 'append', '', NULL, NULL, x'61', 0, NULL, NULL);",
+            )
+            .expect("rows");
+        let rows = |connection: &Connection, table: &str| -> Vec<Vec<rusqlite::types::Value>> {
+            let mut statement = connection
+                .prepare(&format!("SELECT * FROM {table} ORDER BY 1, 2"))
+                .expect("prepared");
+            let columns = statement.column_count();
+            let rows = statement.query_map([], |row| (0..columns).map(|at| row.get(at)).collect());
+            rows.expect("read").map(|row| row.expect("a row")).collect()
+        };
+        let before = (rows(&connection, "op"), rows(&connection, "op_file"));
+        drop(connection);
+
+        let connection = open::for_writing(&path, MIGRATIONS, NOW).expect("upgrade");
+        let after = (rows(&connection, "op"), rows(&connection, "op_file"));
+        assert_eq!(before, after);
+        connection
+            .execute_batch(
+                "INSERT INTO op (id, kind, actor, origin, authority, epoch, request, outcome, at, state)
+                     VALUES ('c', 'forget', 'me', 'user_direct', 'owner', 2, '', '[]', 7, 'intent');
+                 INSERT INTO op_file (op, part, path, change, base) VALUES (8, 0, 'p', 'remove', x'61');",
+            )
+            .expect("the number after the last one, and the new words");
+        let orphan = connection.execute(
+            "INSERT INTO op_file (op, part, path, change, base) VALUES (99, 0, 'p', 'remove', x'61')",
+            [],
+        );
+        assert!(orphan.is_err(), "parts belong to an operation");
+        connection
+            .execute("DELETE FROM op WHERE seq = 8", [])
+            .expect("deleted");
+        assert_eq!(rows(&connection, "op_file").len(), 2, "with its parts");
+    }
+
+    #[test]
     fn a_newer_file_is_refused_untouched() {
         let (_folder, path) = place();
         drop(open::for_writing(&path, &[FIRST, SECOND], NOW).expect("create"));

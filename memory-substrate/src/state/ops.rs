@@ -106,16 +106,19 @@ fn add_part(connection: &Connection, seq: i64, number: u32, part: &Part) -> Stor
             Change::Append { header, content } => {
                 ("append", None, Some(header), None, Some(content.as_bytes()))
             }
+            Change::Remove { entries } => ("remove", None, None, Some(entries), None),
             Change::Delete { base } => ("delete", None, None, Some(base), None),
             Change::Rename { to, content } => ("rename", Some(to), None, None, Some(content)),
         };
     let expected = match &part.change {
         Change::Rename { .. } => content.map(hash_of_bytes),
+        // Not even a digest is kept of what is to be forgotten.
+        Change::Remove { .. } => None,
         _ => base.map(hash_of_bytes),
     };
     let hash = match &part.change {
         Change::Write { .. } | Change::Rename { .. } => content.map(hash_of_bytes),
-        Change::Append { .. } | Change::Delete { .. } => None,
+        Change::Append { .. } | Change::Remove { .. } | Change::Delete { .. } => None,
     };
     connection
         .prepare_cached(
@@ -182,6 +185,9 @@ fn part_of(row: &Row<'_>) -> rusqlite::Result<(u32, Part)> {
         "append" => Change::Append {
             header: row.get(4)?,
             content: String::from_utf8_lossy(&row.get::<_, Vec<u8>>(6)?).into_owned(),
+        },
+        "remove" => Change::Remove {
+            entries: row.get(5)?,
         },
         "delete" => Change::Delete { base: row.get(5)? },
         _ => Change::Rename {

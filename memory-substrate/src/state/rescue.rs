@@ -9,17 +9,42 @@ use super::schema::{APPLICATION_ID, MIGRATIONS};
 use super::sql::sql;
 use super::{SqliteState, kv, open};
 
-/// Everything that only the state database holds, parents first.
-const TABLES: [&str; 9] = [
-    "op",
-    "op_file",
-    "remembered",
-    "page_origins",
-    "turn_nodes",
-    "turn_blocks",
-    "resident",
-    "tier_log",
-    "tier_kv",
+/// Everything that only the state database holds, parents first. Tables of one group are taken over together or not at
+/// all: half a ledger proves nothing, and a conversation does not stand on a branch that is lost.
+const GROUPS: [&[&str]; 14] = [
+    &["op"],
+    &["op_file"],
+    &["remembered"],
+    &[
+        "item_operations",
+        "item_head",
+        "item_revisions",
+        "item_evidence",
+        "item_shadows",
+        "item_citation",
+        "item_outbox",
+    ],
+    &["page_origins"],
+    &["turn_nodes"],
+    &["turn_blocks", "conversations", "branches"],
+    &["resident"],
+    &["tier_log"],
+    &["tier_kv"],
+    &["evidence_redo"],
+    &["run", "run_entry"],
+    &["memory_jobs"],
+    &["memory_checkpoints"],
+];
+
+/// What is in the database and need not be taken over: it is made again, or says what this file itself went through.
+#[cfg(test)]
+const LEFT: [&str; 6] = [
+    "migrations",
+    "meta",
+    "orphans_seen",
+    "page_cache",
+    "index_generations",
+    "index_files",
 ];
 
 /// Returns whether a file is a whole database of ours. One that is refused all the same must not be set aside: its
@@ -53,6 +78,17 @@ pub(crate) fn put_loss(connection: &Connection, key: &str, text: &str) -> StoreR
     kv::put_meta(connection, key, Some(text))
 }
 
+/// Returns the statement that takes a table over.
+fn copy_of(table: &str) -> String {
+    match table {
+        // A new database has its one row already.
+        "item_head" => {
+            format!("INSERT OR REPLACE INTO main.{table} SELECT * FROM damaged.{table};")
+        }
+        _ => format!("INSERT OR IGNORE INTO main.{table} SELECT * FROM damaged.{table};"),
+    }
+}
+
 impl SqliteState {
     /// Takes over every table that can be read whole from a damaged database of the same schema, and returns their names.
     pub(crate) fn take_over(&self, damaged: &Path) -> StoreResult<Vec<String>> {
@@ -78,15 +114,12 @@ impl SqliteState {
         let is_same =
             version.is_ok_and(|version| MIGRATIONS.last().is_some_and(|last| last.id == version));
         let mut rescued = Vec::new();
-        for table in TABLES.into_iter().filter(|_| is_same) {
-            // Rows whose parents were lost are lost too.
-            let copied = connection.execute_batch(&format!(
-                "BEGIN IMMEDIATE; INSERT OR IGNORE INTO main.{table} SELECT * FROM damaged.{table}; COMMIT"
-            ));
-            match copied {
-                Ok(()) => rescued.push(table.to_owned()),
+        for tables in GROUPS.into_iter().filter(|_| is_same) {
+            let copies: String = tables.iter().map(|table| copy_of(table)).collect();
+            match connection.execute_batch(&format!("BEGIN IMMEDIATE; {copies} COMMIT")) {
+                Ok(()) => rescued.extend(tables.iter().map(|table| (*table).to_owned())),
                 Err(error) => {
-                    tracing::warn!(%error, table, "a table of the damaged database cannot be read");
+                    tracing::warn!(%error, ?tables, "tables of the damaged database cannot be read");
                     if !connection.is_autocommit() {
                         connection
                             .execute_batch("ROLLBACK")
@@ -100,5 +133,31 @@ impl SqliteState {
             .execute_batch("DETACH damaged")
             .map_err(sql("let go of the damaged database"))?;
         Ok(rescued)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use memory_core::env::ManualClock;
+
+    use super::*;
+
+    #[test]
+    fn every_table_is_taken_over_or_left_on_purpose() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state.db");
+        let state = SqliteState::open(&path, &ManualClock::default()).unwrap();
+        let there: BTreeSet<String> = state
+            .read_blocking(|connection| {
+                connection
+                    .prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
+                    .and_then(|mut statement| statement.query_map([], |row| row.get(0))?.collect())
+                    .map_err(sql("read the schema"))
+            })
+            .unwrap();
+        let listed = GROUPS.iter().copied().flatten().chain(&LEFT);
+        assert_eq!(there, listed.map(|table| (*table).to_owned()).collect());
     }
 }

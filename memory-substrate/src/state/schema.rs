@@ -30,4 +30,19 @@ pub(super) const MIGRATIONS: &[Migration] = &[
         name: "what the index holds",
         sql: include_str!("schema/0004.sql"),
     },
+    Migration {
+        id: 5,
+        name: "forgetting entries",
+        sql: include_str!("schema/0005.sql"),
+    },
+    Migration {
+        id: 6,
+        name: "evidence on its way",
+        sql: include_str!("schema/0006.sql"),
+    },
+    Migration {
+        id: 7,
+        name: "background work",
+        sql: include_str!("schema/0007.sql"),
+    },
 ];

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use memory_core::env::ManualClock;
-use memory_core::provenance::{Authority, Origin, Trust};
+use memory_core::provenance::{Authority, Channel, Origin};
 use memory_core::services::Role;
 use memory_core::text::section::SectionId;
 use memory_core::text::slug::Slug;
@@ -473,6 +473,34 @@ async fn the_settings_that_durability_rests_on_are_on() {
 }
 
 #[test]
+fn all_statements_of_a_query_see_one_moment() {
+    let state = Place::new();
+    let state = state.open();
+    let number = |connection: &Connection| {
+        connection
+            .query_row("SELECT count(*) FROM meta WHERE key = 'late'", [], |row| {
+                row.get::<_, i64>(0)
+            })
+            .map_err(sql("count"))
+    };
+    let late = || {
+        state.write_blocking(|transaction| {
+            transaction
+                .execute("INSERT INTO meta (key, value) VALUES ('late', '1')", [])
+                .map(drop)
+                .map_err(sql("add"))
+        })
+    };
+    let seen = state.read_blocking(|connection| {
+        let before = number(connection)?;
+        late()?;
+        Ok((before, number(connection)?))
+    });
+    assert_eq!(seen.expect("read"), (0, 0));
+    assert_eq!(state.read_blocking(number).expect("read"), 1);
+}
+
+#[test]
 fn opening_writes_nothing_to_an_existing_file() {
     let place = Place::new();
     drop(place.open());
@@ -536,56 +564,6 @@ fn a_missing_file_with_a_log_is_damage_and_an_unfinished_creation_is_not() {
     assert!(
         matches!(opened, Err(StoreError::Damaged { .. })),
         "{opened:?}"
-    );
-}
-
-#[tokio::test]
-async fn entries_are_withheld_by_trust_and_channel() {
-    let place = Place::new();
-    let state = place.open();
-    let add = |id: &str, channel: Channel, trust: Trust| {
-        let entry = remembered::NewEntry {
-            id,
-            hash: id,
-            day: "2026-11-30",
-            operation: id,
-        };
-        let (origin, authority, at) = (
-            Origin::UserDirect,
-            Authority::Owner,
-            Timestamp::from_millis(1),
-        );
-        let source = remembered::EntrySource {
-            channel,
-            origin,
-            authority,
-            trust,
-            at,
-        };
-        state
-            .write_blocking(|transaction| remembered::add(transaction, entry, &source))
-            .expect("add");
-    };
-    let user = |name: &str| Channel::User(name.to_owned());
-    add("open", Channel::Global, Trust::Trusted);
-    add("doubtful", Channel::Global, Trust::Untrusted);
-    add("ada", user("ada"), Trust::Trusted);
-    add("bo", user("bo"), Trust::Trusted);
-    let withheld = state
-        .withheld_entries(vec![user("ada")])
-        .await
-        .expect("read");
-    assert_eq!(
-        withheld,
-        HashSet::from(["doubtful".to_owned(), "bo".to_owned()])
-    );
-    assert_eq!(
-        state
-            .withheld_entries(Vec::new())
-            .await
-            .expect("read")
-            .len(),
-        3
     );
 }
 

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use memory_core::item::ItemState;
 use memory_core::provenance::Channel;
-use memory_core::store::{PageOrigin, PageStore as _, StateStore as _};
+use memory_core::store::{ItemStore as _, PageOrigin, PageStore as _, StateStore as _};
 use memory_core::time::Timestamp;
 
 use super::*;
@@ -19,6 +20,15 @@ struct Place {
     _folder: tempfile::TempDir,
     writer: Writer,
     pages: FilePages,
+}
+
+fn note(text: &str) -> RememberInput {
+    RememberInput {
+        texts: vec![text.to_owned()],
+        origin: Origin::UserDirect,
+        authority: Authority::Owner,
+        channel: Channel::Global,
+    }
 }
 
 fn place() -> Place {
@@ -75,6 +85,11 @@ fn a_write_is_taken_back_once_and_taking_back_can_be_too() {
     assert_eq!(again.conflicts, []);
     assert_eq!(place.text("kiwi.md").as_deref(), Some("first\n"));
     place.undo(&report.operation);
+    assert_eq!(place.text("kiwi.md").as_deref(), Some("second\n"));
+    let third = place.undo(&second);
+    assert_ne!(third.operation, report.operation, "it was in effect again");
+    assert_eq!(place.text("kiwi.md").as_deref(), Some("first\n"));
+    assert_eq!(place.undo(&second), third, "the same answer");
     let unknown = place.writer.undo(&place.pages, "nothing");
     assert!(matches!(unknown, Err(StoreError::NotFound { .. })));
 }
@@ -147,20 +162,21 @@ fn a_rename_is_taken_back() {
     let (from, to) = (slug("kiwi"), slug("fruit/kiwi"));
     let renamed = place.pages.rename(&from, &to, Expected::Any);
     runtime(renamed).expect("renamed");
-    place.undo(&place.last());
-    assert_eq!(place.text("kiwi.md").as_deref(), Some("here\n"));
-    assert_eq!(place.text("fruit/kiwi.md"), None);
+    let renamed = place.last();
+    for _ in 0..2 {
+        let report = place.undo(&renamed);
+        assert_eq!(report.operation, place.last());
+        assert_eq!(place.text("kiwi.md").as_deref(), Some("here\n"));
+        assert_eq!(place.text("fruit/kiwi.md"), None);
+        place.undo(&report.operation);
+        assert_eq!(place.text("kiwi.md"), None);
+        assert_eq!(place.text("fruit/kiwi.md").as_deref(), Some("here\n"));
+    }
 }
 
 #[test]
 fn a_note_is_taken_out_of_buffer_and_archive_and_may_be_made_again() {
     let place = place();
-    let note = |text: &str| RememberInput {
-        texts: vec![text.to_owned()],
-        origin: Origin::UserDirect,
-        authority: Authority::Owner,
-        channel: Channel::Global,
-    };
     let remember = |text: &str| {
         let receipt = runtime(place.writer.rememberer().remember(note(text), "UTC"));
         receipt.expect("remembered").entries[0].clone()
@@ -186,10 +202,8 @@ fn a_note_is_taken_out_of_buffer_and_archive_and_may_be_made_again() {
 fn notes_that_were_taken_back_do_not_come_back_without_their_origin() {
     let place = place();
     let input = RememberInput {
-        texts: vec!["Heard from a stranger.".to_owned()],
         origin: Origin::ToolOutput,
-        authority: Authority::Owner,
-        channel: Channel::Global,
+        ..note("Heard from a stranger.")
     };
     let rememberer = place.writer.rememberer();
     runtime(rememberer.remember(input, "UTC")).expect("remembered");
@@ -197,5 +211,47 @@ fn notes_that_were_taken_back_do_not_come_back_without_their_origin() {
     place.undo(&place.last());
     let refused = place.writer.undo(&place.pages, &place.last());
     let reason = refused.expect_err("nobody knows who said it").to_string();
+    assert!(reason.contains("remember them again"), "{reason}");
+}
+
+#[test]
+fn taking_a_note_back_leaves_what_a_person_put_behind_it() {
+    let place = place();
+    let input = note("Taken back.");
+    let receipt = runtime(place.writer.rememberer().remember(input, "UTC"));
+    place.writer.settle().expect("settled");
+    let path = place.writer.workspace().buffer_path();
+    let mut text = std::fs::read_to_string(&path).expect("read");
+    text.push_str("My own prose.\n");
+    std::fs::write(&path, text).expect("written");
+    place.undo(&receipt.expect("remembered").entries[0].id);
+    let left = std::fs::read_to_string(&path).expect("read");
+    assert_eq!(left, "My own prose.\n");
+}
+
+#[test]
+fn the_item_of_a_note_goes_with_it_and_a_forgotten_note_does_not_come_back() {
+    let place = place();
+    let rememberer = place.writer.rememberer();
+    let remember = |text: &str| {
+        let receipt = runtime(rememberer.remember(note(text), "UTC")).expect("remembered");
+        receipt.entries[0].id.clone()
+    };
+    let state_of = |entry: &str| {
+        let item = memory_core::item::ItemId::minted(entry).expect("an item");
+        runtime(place.writer.state().item_state(&item))
+            .expect("read")
+            .expect("there")
+    };
+    let taken = remember("Taken back.");
+    assert!(matches!(state_of(&taken), ItemState::Live(_)));
+    place.undo(&taken);
+    assert!(!matches!(state_of(&taken), ItemState::Live(_)));
+
+    let forgotten = remember("Forgotten.");
+    let context = WriteContext::new("test", Origin::UserDirect, Authority::Owner);
+    runtime(rememberer.forget(&forgotten, context)).expect("forgotten");
+    let refused = place.writer.undo(&place.pages, &place.last());
+    let reason = refused.expect_err("its content is gone").to_string();
     assert!(reason.contains("remember them again"), "{reason}");
 }

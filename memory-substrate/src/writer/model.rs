@@ -6,8 +6,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use memory_core::item::{ItemId, ItemState};
 use memory_core::provenance::{Authority, Channel, Origin};
-use memory_core::store::{Expected, PageStore as _};
+use memory_core::store::{Expected, ItemStore as _, PageStore as _};
 use memory_core::text::slug::Slug;
 use proptest::prelude::*;
 
@@ -15,6 +16,7 @@ use super::testing::{fast_folder, open, open_faulty, temporaries, tree, workspac
 use super::*;
 use crate::fs::RealFs;
 use crate::fs::faulty::{FAULTS, Fault, Faults};
+use crate::oplog::WriteContext;
 use crate::pages::FilePages;
 use crate::remember::RememberInput;
 use crate::state::ops;
@@ -26,6 +28,8 @@ const PAGES: [&str; 3] = ["a", "b", "deep/c"];
 enum Event {
     /// Something is remembered.
     Remember,
+    /// Something that was remembered is forgotten.
+    Forget { note: prop::sample::Index },
     /// A page gets one more line, at its end or at its beginning.
     Write { page: usize, at_end: bool },
     /// A page goes away.
@@ -44,6 +48,7 @@ fn event() -> impl Strategy<Value = Event> {
     let page = 0..PAGES.len();
     prop_oneof![
         3 => Just(Event::Remember),
+        1 => any::<prop::sample::Index>().prop_map(|note| Event::Forget { note }),
         4 => (page.clone(), any::<bool>()).prop_map(|(page, at_end)| Event::Write { page, at_end }),
         1 => page.clone().prop_map(|page| Event::Delete { page }),
         1 => (page.clone(), page.clone()).prop_map(|(page, to)| Event::Rename { page, to }),
@@ -63,10 +68,20 @@ struct Run {
     words: usize,
     /// What must be found.
     expected: BTreeSet<String>,
+    /// What was remembered, by the identifier of its entry.
+    notes: Vec<(String, String)>,
+    /// What was forgotten since.
+    forgotten: Vec<(String, String)>,
+    /// What may or may not have been forgotten, because that failed.
+    doubtful: BTreeSet<String>,
 }
 
 fn slug(page: usize) -> Slug {
     Slug::parse(PAGES[page]).expect("a slug")
+}
+
+fn item_of(entry: &str) -> ItemId {
+    ItemId::minted(entry).expect("an id")
 }
 
 /// Returns the words of a text.
@@ -95,6 +110,9 @@ impl Run {
             writers: 0,
             words: 0,
             expected: BTreeSet::new(),
+            notes: Vec::new(),
+            forgotten: Vec::new(),
+            doubtful: BTreeSet::new(),
         };
         run.restart();
         run
@@ -142,8 +160,22 @@ impl Run {
                 let remembered = runtime.block_on(writer.rememberer().remember(input, "UTC"));
                 // Steps are counted, so nothing may go on beside them.
                 drop(writer.settle());
-                if remembered.is_ok() {
+                if let Ok(receipt) = remembered {
+                    self.notes
+                        .push((receipt.entries[0].id.clone(), word.clone()));
                     self.expected.insert(word);
+                }
+            }
+            Event::Forget { note } if !self.notes.is_empty() => {
+                let at = note.index(self.notes.len());
+                let id = self.notes[at].0.clone();
+                let forgotten =
+                    runtime.block_on(writer.rememberer().forget(&id, WriteContext::host()));
+                drop(writer.settle());
+                if forgotten.is_ok() {
+                    self.forgotten.push(self.notes.remove(at));
+                } else {
+                    self.doubtful.insert(id);
                 }
             }
             Event::Write { page, at_end } => {
@@ -181,7 +213,7 @@ impl Run {
                 self.expected.insert(word);
             }
             Event::Fault { steps, fault } => self.faults.arm(Some((*steps, *fault))),
-            Event::Restart => {}
+            Event::Forget { .. } | Event::Restart => {}
         }
     }
 
@@ -189,6 +221,9 @@ impl Run {
         self.writer = None;
         self.runtime = None;
         let writer = open(&self.workspace);
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .expect("a runtime");
         let unapplied = writer.state().read_blocking(ops::unapplied).expect("read");
         prop_assert_eq!(unapplied, []);
         prop_assert_eq!(temporaries(self.workspace.root()), Vec::<String>::new());
@@ -204,6 +239,36 @@ impl Run {
                 found.insert(word);
             }
         }
+        let buffer = std::fs::read_to_string(self.workspace.buffer_path()).unwrap_or_default();
+        for (id, word) in &self.forgotten {
+            prop_assert!(
+                !words(&buffer).contains(word),
+                "`{id}` came back:\n{buffer}"
+            );
+            let item = runtime
+                .block_on(writer.state().item_state(&item_of(id)))
+                .expect("read");
+            prop_assert!(matches!(item, Some(ItemState::Forgotten(_))), "{item:?}");
+        }
+        for (id, word) in self
+            .notes
+            .iter()
+            .filter(|(id, _)| !self.doubtful.contains(id))
+        {
+            prop_assert!(words(&buffer).contains(word), "`{id}` is gone:\n{buffer}");
+            let item = runtime
+                .block_on(writer.state().item_state(&item_of(id)))
+                .expect("read");
+            let claim = item
+                .as_ref()
+                .and_then(ItemState::live)
+                .map(|item| item.claim.as_str());
+            prop_assert_eq!(claim, Some(word.as_str()));
+        }
+        let ledger = runtime
+            .block_on(writer.state().verify_ledger())
+            .expect("read");
+        prop_assert_eq!(ledger.faults, []);
         let lost: Vec<&String> = self.expected.difference(&found).collect();
         prop_assert!(lost.is_empty(), "lost: {lost:?}");
         Ok(())

@@ -1,10 +1,12 @@
 //! Every step of every kind of write goes wrong in every way, and nothing that was acknowledged is lost.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use memory_core::env::CountingIds;
-use memory_core::provenance::{Authority, Channel, Origin};
-use memory_core::store::{Expected, PageStore as _, StoreError, StoreResult};
+use memory_core::item::{Consumer, ItemQuery};
+use memory_core::provenance::{Authority, Channel, Origin, Trust};
+use memory_core::store::{Expected, ItemStore as _, PageStore as _, StoreError, StoreResult};
 use memory_core::text::slug::Slug;
 
 use super::testing::{
@@ -15,10 +17,10 @@ use crate::error::{SubstrateError, SubstrateResult};
 use crate::fs::RealFs;
 use crate::fs::faulty::{FAULTS, Fault, Faults, Reached};
 use crate::ingest::{IngestOptions, IngestSource, Ingester};
-use crate::oplog::{OverlayFs, WriteContext};
+use crate::oplog::{OverlayFs, WriteContext, ids_of};
 use crate::pages::{FilePages, hash_bytes};
 use crate::remember::RememberInput;
-use crate::state::{ops, origins};
+use crate::state::{BufferReader, ops, origins};
 
 const PAGE: &str = "# Kiwi\n\none\ntwo\nthree\nfour\nfive\n";
 
@@ -38,7 +40,7 @@ fn input(text: &str) -> RememberInput {
 /// What a case does. An error means that it was not acknowledged.
 type Act = fn(&tokio::runtime::Runtime, &Writer) -> SubstrateResult<()>;
 
-const ACTS: [(&str, Act); 6] = [
+const ACTS: [(&str, Act); 7] = [
     ("remember", |runtime, writer| {
         let context = WriteContext::host().with_key("k");
         let rememberer = writer.rememberer();
@@ -72,6 +74,11 @@ const ACTS: [(&str, Act); 6] = [
         Ok(pages
             .delete(&slug("kiwi"), Expected::Any)
             .await_in(runtime)?)
+    }),
+    ("forget", |runtime, writer| {
+        let rememberer = writer.rememberer();
+        let forgotten = rememberer.forget("before000001", WriteContext::host());
+        runtime.block_on(forgotten).map(drop)
     }),
     ("ingest", |_, writer| {
         let ingester = Ingester::new(writer, FilePages::of_writer(writer));
@@ -258,6 +265,7 @@ impl Place {
         assert_eq!(unapplied, [], "{case}");
         assert!(writer.refusal().is_none(), "{case}");
         assert!(self.workspace.reserve_path().exists(), "{case}");
+        check_items(&writer, case);
         let runtime = runtime();
         runtime
             .block_on(writer.state().check())
@@ -269,6 +277,28 @@ impl Place {
         let buffer = std::fs::read_to_string(self.workspace.buffer_path()).expect("read");
         assert_eq!(buffer.matches("] afterwards ^m-").count(), 1, "{case}");
     }
+}
+
+/// Checks that every entry of the buffer is one item and every item an entry, and that the ledger proves it.
+fn check_items(writer: &Writer, case: &str) {
+    let fs = writer.workspace().fs().as_ref();
+    let buffer = crate::workspace::read_text_or_empty(fs, &writer.workspace().buffer_path());
+    let entries: Vec<String> = ids_of(&buffer.expect("read")).into_iter().collect();
+    let runtime = runtime();
+    let query = ItemQuery::new(Authority::Owner, Consumer::Listing, NOW);
+    let items = runtime.block_on(writer.state().items(query)).expect("read");
+    let mut items: Vec<String> = items
+        .iter()
+        .map(|item| item.id.as_str().trim_start_matches("mem_").to_owned())
+        .collect();
+    let mut expected = entries;
+    items.sort();
+    expected.sort();
+    assert_eq!(items, expected, "{case}");
+    let check = runtime
+        .block_on(writer.state().verify_ledger())
+        .expect("read");
+    assert_eq!(check.faults, [], "{case}");
 }
 
 fn without_temporaries(tree: Tree) -> Tree {
@@ -418,6 +448,43 @@ fn a_page_that_was_moved_beside_another_takes_its_record_along() {
 }
 
 #[test]
+fn an_entry_that_is_edited_while_it_is_forgotten_stays_and_shows_to_nobody() {
+    let (place, writer) = edited_after_a_crash(act("forget"), |workspace| {
+        let path = workspace.buffer_path();
+        let text = std::fs::read_to_string(&path).expect("read");
+        let edited = text.replacen(
+            "earlier ^m-before000001",
+            "earlier, corrected ^m-before000001",
+            1,
+        );
+        assert_ne!(edited, text);
+        std::fs::write(path, edited).expect("edited");
+    });
+    let [conflict] = writer.recovery().conflicts.as_slice() else {
+        panic!("expected one conflict, got {:?}", writer.recovery());
+    };
+    assert_eq!(
+        (conflict.path.as_str(), &conflict.copy),
+        ("memory/buffer.md", &None)
+    );
+    let buffer = std::fs::read_to_string(place.workspace.buffer_path()).expect("read");
+    assert!(
+        buffer.contains("earlier, corrected ^m-before000001"),
+        "{buffer}"
+    );
+    let reader = BufferReader {
+        requester: Authority::Owner,
+        channels: Vec::new(),
+        now: NOW,
+    };
+    let withheld = writer
+        .state()
+        .withheld_entries(&reader, &ids_of(&buffer))
+        .expect("read");
+    assert_eq!(withheld, HashSet::from(["before000001".to_owned()]));
+}
+
+#[test]
 fn a_merge_that_was_cut_off_is_not_merged_again() {
     let append: Act = |runtime, writer| {
         let pages = FilePages::of_writer(writer);
@@ -533,8 +600,28 @@ fn a_lost_state_database_is_told_and_what_it_knew_of_entries_is_not_guessed() {
         "{}",
         loss.message()
     );
-    let withheld = runtime().block_on(writer.state().withheld_entries(vec![Channel::Global]));
-    assert_eq!(withheld.expect("read").len(), 2);
+    let buffer = std::fs::read_to_string(place.workspace.buffer_path()).expect("read");
+    let reader = BufferReader {
+        requester: Authority::Owner,
+        channels: vec![Channel::Global],
+        now: NOW,
+    };
+    let ids = ids_of(&buffer);
+    let withheld = writer.state().withheld_entries(&reader, &ids);
+    assert_eq!(withheld.expect("read"), ids);
+    // They have items, of which it is known that nobody knows whose they are.
+    let items = runtime().block_on(writer.state().items(ItemQuery::new(
+        Authority::Owner,
+        Consumer::Listing,
+        NOW,
+    )));
+    let items = items.expect("read");
+    assert_eq!(items.len(), ids.len());
+    assert!(
+        items
+            .iter()
+            .all(|item| item.trust == Trust::Untrusted && item.origin == Origin::Import)
+    );
     let told = runtime()
         .block_on(writer.state().meta("state_loss"))
         .expect("read");
@@ -575,4 +662,18 @@ fn a_damaged_state_database_is_kept_aside_and_read_as_far_as_it_can_be() {
         "{loss:?}"
     );
     assert_eq!(origins_of(writer.state()), ["kiwi ExternalDoc"]);
+    check_items(&writer, "a damaged database");
+    let check = runtime()
+        .block_on(writer.state().verify_ledger())
+        .expect("read");
+    assert_eq!(check.faults, []);
+    let query = ItemQuery::new(Authority::Owner, Consumer::Listing, NOW);
+    let items = runtime()
+        .block_on(writer.state().items(query))
+        .expect("read");
+    assert_eq!(
+        items.len(),
+        2,
+        "every entry has its item, taken over or made up"
+    );
 }

@@ -15,10 +15,11 @@ use memory_core::services::{CallScope, Notice, Requester, Severity};
 use memory_core::store::StoreError;
 use memory_core::tier::{Block, CommitToken, Explanation, TurnPlan, TurnRequest};
 
+use super::beside::{Begun, TurnHome};
 use super::conversation::{self, Place};
 use super::decide::Decided;
 use super::finish::Progress;
-use super::{Access, Assistant, Engine, call, info, plan};
+use super::{Assistant, Engine, call, info, plan};
 use crate::error::{StrataError, cause_chain};
 use crate::incidents::Incident;
 use crate::layout;
@@ -39,6 +40,8 @@ pub(crate) struct PendingTurn {
     pub(super) tokens: Vec<(String, CommitToken)>,
     /// How far its recording has come.
     pub(super) progress: tokio::sync::Mutex<Progress>,
+    /// Which process can finish it.
+    pub(super) home: TurnHome,
 }
 
 impl Assistant {
@@ -47,12 +50,17 @@ impl Assistant {
     /// This never fails: whatever goes wrong, the result says so in its notices and holds what could be had.
     pub async fn begin_turn(&self, input: TurnInput) -> Injection {
         let started = Instant::now();
+        let home = match self.begin_there(&input).await {
+            Begun::Here(home) => home,
+            Begun::There(injection) => return *injection,
+        };
         let looked = self.look().await;
         let settings = looked
             .as_ref()
             .map_or_else(|_| self.settings.in_force(), Clone::clone);
         let config = Arc::clone(&settings.config);
         let mut injection = empty(input, &config);
+        injection.pending.home = home;
         injection.notices.extend(settings.notices());
         if let Err(error) = &looked {
             injection.fail("settings_unreadable", error);
@@ -125,7 +133,7 @@ impl Assistant {
         injection.pending.recorded = true;
         if config.tier() == Tier::Off {
             // The tier that may have served until now is let go.
-            if let Some(engine) = self.engine.get() {
+            if let Some(engine) = self.opened() {
                 drop(self.decide(engine).await);
             }
             return;
@@ -148,7 +156,7 @@ impl Assistant {
             };
         injection.trace.turn = place.turn;
         injection.trace.message.clone_from(&place.message);
-        if self.access == Access::ReadWrite
+        if engine.store.is_writable()
             && let Err(error) = conversation::stand_on_branch(engine.store.state(), &input).await
         {
             injection.fail("branch_failed", &error);
@@ -158,7 +166,7 @@ impl Assistant {
         let config = Arc::clone(&decided.config);
         injection.trace.configured = config.tier();
         let mut blocks = self.ask_tier(injection, engine, decided, &place).await;
-        match info::block(&engine.store, &config, &input).await {
+        match info::block(&engine.store, &config, &input, self.options.clock.now()).await {
             Ok(info) => {
                 for error in &info.unreadable {
                     let error = cause_chain(error).join(": ");
@@ -311,7 +319,7 @@ impl Injection {
 }
 
 /// Returns an injection of nothing.
-fn empty(input: TurnInput, config: &Config) -> Injection {
+pub(super) fn empty(input: TurnInput, config: &Config) -> Injection {
     Injection {
         blocks: Vec::new(),
         trace: TurnTrace {
@@ -337,6 +345,7 @@ fn empty(input: TurnInput, config: &Config) -> Injection {
             pinned: None,
             tokens: Vec::new(),
             progress: tokio::sync::Mutex::default(),
+            home: TurnHome::Here,
         },
     }
 }

@@ -1,8 +1,9 @@
 //! Where a message stands in its conversation, and how a turn becomes part of the tree.
 //!
 //! The tree is written in two steps, because a turn is: the user's message when blocks were attached to it, and both
-//! messages, final, when the turn ends. Every step can be repeated: a message that is there already keeps its place. An
-//! identifier belongs to one message of one conversation, so a host that gives it to another one is told.
+//! messages, final, when the turn ends. What a message says is kept as it was said, except for secrets in it. Every
+//! step can be repeated: a message that is there already keeps its place. An identifier belongs to one message of one
+//! conversation, so a host that gives it to another one is told.
 
 use memory_core::env::{Clock, Ids};
 use memory_core::provenance::Origin;
@@ -10,6 +11,7 @@ use memory_core::services::Role;
 use memory_core::store::{StateStore as _, StoreError, StoreResult, TurnNode, TurnTree as _};
 use memory_core::text::block;
 use memory_core::wire::{metadata, tag};
+use memory_substrate::screen::redact;
 use memory_substrate::state::SqliteState;
 
 use crate::turn::{TurnEnd, TurnIds, TurnInput, wrap};
@@ -58,7 +60,7 @@ pub(crate) async fn locate(
         .flat_map(attached_texts)
         .collect();
     let attached: Vec<&str> = attached.iter().map(String::as_str).collect();
-    let text = block::strip_attached(&input.text, &attached);
+    let text = bare(&block::strip_attached(&input.text, &attached));
     if let Some(known) = &known {
         same_message(known, &input.conversation, &text)?;
     }
@@ -75,12 +77,13 @@ pub(crate) async fn locate(
         previous_reply: input
             .previous_reply
             .clone()
+            .map(|reply| bare(&reply))
             .or(last_reply)
             .map(|reply| tail(&reply, REPLY_CHARACTERS)),
         recent: if input.recent.is_empty() {
             recent
         } else {
-            input.recent.clone()
+            input.recent.iter().map(|text| bare(text)).collect()
         },
         text,
     })
@@ -135,14 +138,15 @@ pub(crate) async fn open_message(
     state.put_turn_node(known).await
 }
 
-/// Makes both messages of a turn final parts of the tree. `user` is the user's, as it is stored if it is not there yet.
-pub(crate) async fn close_turn(
+/// Returns both messages of a turn as final parts of the tree, in their order, with their names. `user` is the user's, as
+/// it is stored if it is not there yet.
+pub(crate) async fn closing_messages(
     state: &SqliteState,
     clock: &dyn Clock,
     ids: &dyn Ids,
     user: TurnNode,
     end: TurnEnd,
-) -> StoreResult<TurnIds> {
+) -> StoreResult<(TurnIds, Vec<TurnNode>)> {
     let mut message = match state.turn_node(&user.id).await? {
         Some(known) => {
             same_message(&known, &user.conversation, &user.text)?;
@@ -150,24 +154,22 @@ pub(crate) async fn close_turn(
         }
         None => user,
     };
-    let attached = attached_texts(&message);
-    if !message.finalised {
-        message.finalised = true;
-        state.put_turn_node(message.clone()).await?;
-    }
+    message.finalised = true;
     let Some(reply) = end.reply else {
-        return Ok(TurnIds {
-            message: message.id,
+        let ids = TurnIds {
+            message: message.id.clone(),
             reply: None,
-        });
+        };
+        return Ok((ids, vec![message]));
     };
+    let attached = attached_texts(&message);
     let attached: Vec<&str> = attached.iter().map(String::as_str).collect();
     let now = clock.now();
     let node = TurnNode {
         id: end.reply_id.unwrap_or_else(|| ids.next_id()),
         parent: Some(message.id.clone()),
         role: Role::Assistant,
-        text: block::strip_attached(&reply, &attached),
+        text: bare(&block::strip_attached(&reply, &attached)),
         speaker: None,
         principal: None,
         origin: Origin::AssistantInferred,
@@ -178,20 +180,23 @@ pub(crate) async fn close_turn(
         ..message.clone()
     };
     let ids = TurnIds {
-        message: message.id,
+        message: message.id.clone(),
         reply: Some(node.id.clone()),
     };
-    match state.turn_node(&node.id).await? {
+    let node = match state.turn_node(&node.id).await? {
         // Stored by an earlier try, at another time.
         Some(known)
             if known.finalised
                 && known.role == node.role
                 && known.conversation == node.conversation
                 && known.parent == node.parent
-                && known.text == node.text => {}
-        _ => state.put_turn_node(node).await?,
-    }
-    Ok(ids)
+                && known.text == node.text =>
+        {
+            known
+        }
+        _ => node,
+    };
+    Ok((ids, vec![message, node]))
 }
 
 /// Returns an error unless the message that is known under an identifier is the one that comes under it now.
@@ -263,6 +268,11 @@ fn attached_texts(node: &TurnNode) -> Vec<String> {
         .collect()
 }
 
+/// Returns a text without secrets: a message is kept for good, and a tier may log what it is asked.
+fn bare(text: &str) -> String {
+    redact(text).text
+}
+
 fn tail(text: &str, characters: usize) -> String {
     let skipped = text.chars().count().saturating_sub(characters);
     text.chars().skip(skipped).collect()
@@ -292,7 +302,11 @@ mod tests {
         end: TurnEnd,
     ) -> StoreResult<TurnIds> {
         let user = user_node(clock, input, place, "{}");
-        close_turn(state, clock, ids, user, end).await
+        let (stored, messages) = closing_messages(state, clock, ids, user, end).await?;
+        for message in messages {
+            state.put_turn_node(message).await?;
+        }
+        Ok(stored)
     }
 
     #[tokio::test]

@@ -167,7 +167,7 @@ impl Assistant {
 
     async fn decided_status(&self) -> Result<(TierStatus, Option<Pinned>), StrataError> {
         let config = self.look().await?.config;
-        if config.tier() == Tier::Off && self.engine.get().is_none() {
+        if config.tier() == Tier::Off && self.opened().is_none() {
             let status = TierStatus {
                 configured: Tier::Off,
                 serving: None,

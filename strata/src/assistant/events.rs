@@ -5,12 +5,14 @@
 
 use memory_core::store::{ForkExtent, StoreError, TurnTree as _};
 use memory_core::tier::TierEvent;
+use serde::{Deserialize, Serialize};
 
 use super::{Assistant, conversation};
 use crate::error::StrataError;
 
 /// Something that happened to a conversation.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ConversationEvent {
     /// History was compacted: nothing that was injected is in context any more.
     Compaction,
@@ -28,7 +30,7 @@ pub enum ConversationEvent {
         /// Whether the whole history was taken along, and with it what is in context.
         full: bool,
     },
-    /// The conversation was deleted, and with it every row that belongs to it.
+    /// The conversation was deleted: every row that belongs to it goes, and what its evidence says is erased.
     Delete,
 }
 
@@ -36,6 +38,9 @@ impl Assistant {
     /// Forgets what is in the context of every conversation, because all of them were cleared. What was said stays.
     pub async fn clear_conversations(&self) -> Result<(), StrataError> {
         self.writable("clear conversations")?;
+        if self.clear_there().await? {
+            return Ok(());
+        }
         self.look().await?;
         let engine = self.engine().await?;
         engine.store.state().clear_conversations().await?;
@@ -62,6 +67,9 @@ impl Assistant {
             let reason = "a conversation has a blank identifier: name it".to_owned();
             return Err(StoreError::BadRequest { reason }.into());
         }
+        if self.event_there(conversation, &event).await? {
+            return Ok(());
+        }
         self.look().await?;
         let engine = self.engine().await?;
         let state = engine.store.state();
@@ -74,7 +82,9 @@ impl Assistant {
                 self.forget_context(engine, conversation).await?;
             }
             ConversationEvent::Delete => {
-                let removed = state.delete_conversation(conversation).await?;
+                let now = self.options.clock.now();
+                let recorder = engine.store.recorder()?;
+                let removed = recorder.delete_conversation(conversation, now).await?;
                 tracing::info!(conversation, rows = removed.total(), "conversation deleted");
             }
             ConversationEvent::Fork {

@@ -4,13 +4,17 @@
 //! than never. A token is committed or given up exactly once, by the instance that issued it, even if another tier has
 //! taken over in the meantime. A step that fails leaves the injection as it was, so that the host can try again.
 
+use std::time::Duration;
+
 use memory_core::store::{StateStore as _, StoreError};
 use memory_core::tier::CommitToken;
 use memory_core::wire;
 use serde_json::json;
 
-use super::begin::{PendingTurn, scope};
+use super::begin::{self, PendingTurn, scope};
+use super::beside::{RecordWith, TurnHome};
 use super::conversation::{self, Place};
+use super::route::Route;
 use super::{Assistant, Engine, info};
 use crate::error::StrataError;
 use crate::turn::{Injection, TurnEnd, TurnIds, TurnInput};
@@ -24,7 +28,8 @@ pub(crate) struct Progress {
     /// recorded since.
     forgotten: bool,
     attached: bool,
-    /// The identifier that was made for the reply.
+    /// The identifiers that were made for the message and the reply.
+    message: Option<String>,
     reply: Option<String>,
     /// How the turn was stored.
     ended: Option<TurnIds>,
@@ -37,7 +42,13 @@ impl Assistant {
     pub async fn attached(&self, injection: &Injection) -> Result<(), StrataError> {
         self.writable("record what was attached")?;
         let pending = &injection.pending;
-        let Some(place) = pending.place.as_ref().filter(|_| pending.recorded) else {
+        if !pending.recorded {
+            return Ok(());
+        }
+        if !self.is_here(injection).await {
+            return self.attached_elsewhere(injection).await;
+        }
+        let Some(place) = pending.place.as_ref() else {
             return Ok(());
         };
         let mut progress = pending.progress.lock().await;
@@ -103,6 +114,9 @@ impl Assistant {
         if !pending.recorded {
             return Ok(None);
         }
+        if !self.is_here(injection).await {
+            return self.end_elsewhere(injection, end).await;
+        }
         let mut progress = pending.progress.lock().await;
         if let Some(ended) = &progress.ended {
             return Ok(Some(ended.clone()));
@@ -115,13 +129,12 @@ impl Assistant {
             None => conversation::locate(state, ids, input).await?,
         };
         progress.place = Some(place.clone());
-        if end.reply.is_some() && end.reply_id.is_none() {
-            let made = progress.reply.get_or_insert_with(|| ids.next_id());
-            end.reply_id = Some(made.clone());
-        }
+        self.name_reply(&mut end, &mut progress);
         self.forget_lost(engine, input, &mut progress).await?;
         let user = conversation::user_node(clock, input, &place, &metadata(injection));
-        let stored = conversation::close_turn(state, clock, ids, user, end).await?;
+        let (stored, messages) =
+            conversation::closing_messages(state, clock, ids, user, end).await?;
+        engine.store.recorder()?.end_turn(messages).await?;
         if !progress.attached {
             let tokens = pending
                 .tokens
@@ -132,6 +145,113 @@ impl Assistant {
         }
         progress.ended = Some(stored.clone());
         Ok(Some(stored))
+    }
+
+    /// Returns whether this process can finish a turn: it was begun here, by whom writes here. It waits for nobody, because
+    /// handing the turn over does.
+    async fn is_here(&self, injection: &Injection) -> bool {
+        matches!(injection.pending.home, TurnHome::Here)
+            && matches!(self.route(Duration::ZERO).await, Ok(Route::Here))
+    }
+
+    async fn attached_elsewhere(&self, injection: &Injection) -> Result<(), StrataError> {
+        let pending = &injection.pending;
+        let mut progress = pending.progress.lock().await;
+        if progress.attached {
+            return Ok(());
+        }
+        let done = match &pending.home {
+            TurnHome::There(turn) => turn.attached(&injection.blocks).await?,
+            TurnHome::Here | TurnHome::Anywhere => None,
+        };
+        if done.is_none() {
+            let mut with = self.record_of(injection, &mut progress);
+            with.blocks = Some(injection.blocks.clone());
+            self.record_anywhere(with).await?;
+        }
+        (progress.attached, progress.forgotten) = (true, true);
+        Ok(())
+    }
+
+    async fn end_elsewhere(
+        &self,
+        injection: &Injection,
+        mut end: TurnEnd,
+    ) -> Result<Option<TurnIds>, StrataError> {
+        let pending = &injection.pending;
+        let mut progress = pending.progress.lock().await;
+        if let Some(ended) = &progress.ended {
+            return Ok(Some(ended.clone()));
+        }
+        // Named here, so that asking again, and asking another, is about the same reply.
+        self.name_reply(&mut end, &mut progress);
+        let done = match &pending.home {
+            TurnHome::There(turn) => turn.end(&end).await?,
+            TurnHome::Here | TurnHome::Anywhere => None,
+        };
+        let ended = if let Some(ended) = done {
+            ended
+        } else {
+            let mut with = self.record_of(injection, &mut progress);
+            with.end = Some(end);
+            self.record_anywhere(with).await?
+        };
+        progress.ended.clone_from(&ended);
+        Ok(ended)
+    }
+
+    /// Returns what another process needs to record a turn.
+    fn record_of(&self, injection: &Injection, progress: &mut Progress) -> RecordWith {
+        let (mut input, trace) = (injection.pending.input.clone(), injection.trace.clone());
+        if input.message_id.is_none() {
+            let message = progress.message.get_or_insert_with(|| {
+                Some(trace.message.clone())
+                    .filter(|message| !message.is_empty())
+                    .unwrap_or_else(|| self.options.ids.next_id())
+            });
+            input.message_id = Some(message.clone());
+        }
+        input.context_lost &= !progress.forgotten;
+        RecordWith {
+            input,
+            trace,
+            blocks: None,
+            end: None,
+        }
+    }
+
+    /// Records a turn that was begun in a process that could not finish it.
+    pub(super) async fn record(&self, with: RecordWith) -> Result<Option<TurnIds>, StrataError> {
+        let RecordWith {
+            input,
+            trace,
+            blocks,
+            end,
+        } = with;
+        let engine = self.engine().await?;
+        let state = engine.store.state();
+        let place = conversation::locate(state, &*self.options.ids, &input).await?;
+        let mut injection = begin::empty(input, &self.settings.in_force().config);
+        injection.trace = trace;
+        injection.pending.recorded = true;
+        injection.pending.place = Some(place);
+        if let Some(blocks) = blocks {
+            injection.blocks = blocks;
+            Box::pin(self.attached(&injection)).await?;
+        }
+        match end {
+            Some(end) => Box::pin(self.end_turn(&injection, end)).await,
+            None => Ok(None),
+        }
+    }
+
+    fn name_reply(&self, end: &mut TurnEnd, progress: &mut Progress) {
+        if end.reply.is_some() && end.reply_id.is_none() {
+            let made = progress
+                .reply
+                .get_or_insert_with(|| self.options.ids.next_id());
+            end.reply_id = Some(made.clone());
+        }
     }
 
     /// Forgets what was in context if the host said that its history is gone: what is attached now is all there is.

@@ -4,6 +4,8 @@
 //! of a conversation and then stays in its history; a row in the state database says so, and compaction takes the row
 //! away together with the history. It holds what the owner said to nobody else, so only the owner is shown it.
 
+use std::sync::Arc;
+
 use memory_core::config::Config;
 use memory_core::ledger::estimate_tokens;
 use memory_core::predicates::uses_concept_page_memory;
@@ -11,10 +13,12 @@ use memory_core::provenance::Authority;
 use memory_core::services::KvScope;
 use memory_core::store::{StateStore as _, StoreError, StoreResult};
 use memory_core::tier::{Block, Placement};
+use memory_core::time::Timestamp;
 use memory_core::wire;
 use memory_substrate::assistant::AssistantStore;
 use memory_substrate::blocking;
-use memory_substrate::views::{self, InfoRequest};
+use memory_substrate::state::BufferReader;
+use memory_substrate::views::InfoFiles;
 
 use super::call;
 use crate::turn::TurnInput;
@@ -40,6 +44,7 @@ pub(super) async fn block(
     store: &AssistantStore,
     config: &Config,
     input: &TurnInput,
+    now: Timestamp,
 ) -> StoreResult<StaticInfo> {
     if input.authority != Authority::Owner || !uses_concept_page_memory(config.memory.switches()) {
         return Ok(StaticInfo::default());
@@ -53,10 +58,12 @@ pub(super) async fn block(
     {
         return Ok(StaticInfo::default());
     }
-    let withheld = store
-        .state()
-        .withheld_entries(call::channels(input))
-        .await?;
+    let reader = BufferReader {
+        requester: input.authority,
+        channels: call::channels(input),
+        now,
+    };
+    let state = Arc::clone(store.state());
     let longest = config
         .memory
         .substrate
@@ -66,21 +73,14 @@ pub(super) async fn block(
     let workspace = store.workspace().clone();
     let (texts, unreadable) =
         blocking::run(move || {
-            let read = |lines: Option<usize>| {
-                let request = InfoRequest {
-                    max_buffer_lines: lines,
-                    withheld: Some(&withheld),
-                };
-                views::info(&workspace, &request)
-            };
-            let full = read(longest);
-            let mut texts: Vec<String> = full.text.into_iter().collect();
+            let files = InfoFiles::read(&workspace, Some((&reader, &*state)));
+            let mut texts: Vec<String> = files.text(longest).into_iter().collect();
             if texts
                 .iter()
                 .any(|full| estimate_tokens(full.len()) > budget / 2)
             {
                 for lines in SHORTER_BUFFERS {
-                    let shorter = read(Some(lines.min(longest.unwrap_or(usize::MAX)))).text;
+                    let shorter = files.text(Some(lines.min(longest.unwrap_or(usize::MAX))));
                     texts.extend(shorter.filter(|shorter| {
                         texts.last().is_some_and(|last| shorter.len() < last.len())
                     }));
@@ -88,7 +88,7 @@ pub(super) async fn block(
                 // One view or entry may be longer than everything a prompt has room for; its beginning is better than nothing.
                 texts.extend(texts.last().and_then(|last| cut(last, budget / 2)));
             }
-            Ok::<_, StoreError>((texts, full.unreadable))
+            Ok::<_, StoreError>((texts, files.unreadable))
         })
         .await?;
     let mut texts = texts.into_iter();

@@ -64,6 +64,8 @@ pub(crate) enum Command {
     Ingest(IngestArgs),
     /// Add one entry to the buffer
     Remember(RememberArgs),
+    /// Take one entry out of the buffer; the archive keeps it
+    Forget(ForgetArgs),
     /// Print what would be injected for a message
     Context(ContextArgs),
     /// Show or change the tier
@@ -74,6 +76,8 @@ pub(crate) enum Command {
     Plugins(PluginsCommand),
     /// Check workspace, database, index, model and plugins; repair with --fix only
     Doctor(DoctorArgs),
+    /// List what there is to mend in the pages: dangling links, faults, pages that are too long
+    Validate,
     /// Make the index again from the pages
     Reindex,
     /// Read every page anew, make everything derived again, and compare
@@ -82,6 +86,18 @@ pub(crate) enum Command {
     Backup(BackupArgs),
     /// Make a memory from a backup
     Restore(RestoreArgs),
+    /// File the oldest entries of the buffer into pages
+    Consolidate(ConsolidateArgs),
+    /// Do whatever is due, such as a consolidation, and end
+    Work,
+    /// List jobs, have one tried again, or cancel one
+    #[command(subcommand)]
+    Jobs(JobsCommand),
+    /// Say how the memory stands: what there is, what waits, what was done last
+    Status,
+    /// List what consolidation did, show one run, or take one back
+    #[command(subcommand)]
+    Runs(RunsCommand),
     /// List what was done to files, or take an operation back
     Undo(UndoArgs),
     /// Make a page, an entry or a conversation unrecoverable, and search every file afterwards
@@ -127,6 +143,16 @@ pub(crate) struct IngestArgs {
 pub(crate) struct RememberArgs {
     /// What to remember, or `-` for standard input
     pub(crate) text: String,
+    /// A name for this very request: the same again keeps nothing twice
+    #[arg(long, value_name = "KEY", value_parser = name)]
+    pub(crate) key: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ForgetArgs {
+    /// What stands behind `^m-` at the end of the entry's first line
+    #[arg(value_name = "ENTRY")]
+    pub(crate) id: String,
 }
 
 #[derive(Debug, Args)]
@@ -211,6 +237,9 @@ pub(crate) struct DoctorArgs {
     /// Also compare the checksums of the model's files
     #[arg(long)]
     pub(crate) deep: bool,
+    /// Also ask the language model, which costs a few tokens
+    #[arg(long)]
+    pub(crate) llm: bool,
     /// Repair first what can be made again or finished; nothing that a person wrote is changed
     #[arg(long)]
     pub(crate) fix: bool,
@@ -248,6 +277,53 @@ pub(crate) struct EraseArgs {
     /// Really do it: it cannot be taken back
     #[arg(long)]
     pub(crate) yes: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ConsolidateArgs {
+    /// Show what would be filed where, and change nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum JobsCommand {
+    /// List the newest jobs
+    List,
+    /// Have a job tried again that failed or was cancelled
+    Retry {
+        /// The job
+        #[arg(value_name = "JOB", value_parser = name)]
+        job: String,
+    },
+    /// Cancel a job that waits, and ask one at work to end
+    Cancel {
+        /// The job
+        #[arg(value_name = "JOB", value_parser = name)]
+        job: String,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum RunsCommand {
+    /// List the newest runs
+    List {
+        /// How many to list
+        #[arg(long, value_name = "N", default_value_t = 20)]
+        limit: u32,
+    },
+    /// Show what a run did, with every change
+    Show {
+        /// The run
+        #[arg(value_name = "RUN", value_parser = name)]
+        run: String,
+    },
+    /// Take a run back: its entries stand in the buffer again
+    Undo {
+        /// The run
+        #[arg(value_name = "RUN", value_parser = name)]
+        run: String,
+    },
 }
 
 #[derive(Debug, Args)]

@@ -159,6 +159,8 @@ fn options(
         embedder: session.embedder(),
         // A first turn that waits for the model on a busy machine must not change what is injected.
         tier_deadline: Duration::from_mins(1),
+        // Nobody else has a folder open that goes away with the demonstration.
+        socket: strata::SocketUse::Off,
         ..options
     })
 }

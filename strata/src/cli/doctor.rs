@@ -1,10 +1,11 @@
-//! `doctor`: checks everything, and repairs only when it is asked to.
+//! `doctor` and `validate`: checks of everything, and of the pages alone. Nothing is repaired unless that is asked for.
 
 use serde_json::json;
-use strata::{DoctorOptions, Finding};
+use strata::{Access, DoctorOptions, Finding, UnresolvedLink};
 
 use super::Session;
 use super::args::DoctorArgs;
+use super::notes::count;
 use super::output::{Exit, Failure, Lines, Report};
 use super::repair;
 
@@ -16,7 +17,13 @@ pub(crate) async fn run(session: &Session, args: DoctorArgs) -> Result<Report, F
     };
     let report = session
         .strata()?
-        .doctor(session.id(), DoctorOptions { deep: args.deep })
+        .doctor(
+            session.id(),
+            DoctorOptions {
+                deep: args.deep,
+                llm: args.llm,
+            },
+        )
         .await?;
     let style = session.console.style;
     let mut text = Lines::default();
@@ -51,10 +58,10 @@ pub(crate) async fn run(session: &Session, args: DoctorArgs) -> Result<Report, F
         count(Finding::Problem),
         count(Finding::Warning)
     ));
-    let exit = if report.worst() == Finding::Problem {
-        Exit::Damage
-    } else {
-        Exit::Done
+    let exit = match &repaired {
+        _ if report.worst() == Finding::Problem => Exit::Damage,
+        Some(repaired) if !repaired.is_clean() => Exit::Partly,
+        _ => Exit::Done,
     };
     let mut data = json!({
         "checks": report.checks,
@@ -65,4 +72,65 @@ pub(crate) async fn run(session: &Session, args: DoctorArgs) -> Result<Report, F
         data["repaired"] = json!(repaired);
     }
     Ok(Report::done(data, text.finish()).exit(exit))
+}
+
+/// Lists what there is to mend in the pages.
+pub(crate) async fn validate(session: &Session) -> Result<Report, Failure> {
+    let assistant = session.assistant(Access::ReadOnly).await?;
+    let report = assistant.validate().await?;
+    let style = session.console.style;
+    let mut text = Lines::default();
+    for fault in &report.faults {
+        text.push(format!(
+            "{} {}:{}:{}: {}",
+            style.yellow("fault:"),
+            fault.path,
+            fault.line,
+            fault.column,
+            fault.message
+        ));
+    }
+    for (path, reason) in &report.unreadable {
+        text.push(format!("{} {path}: {reason}", style.red("unreadable:")));
+    }
+    for link in report.dangling.iter().chain(&report.ambiguous) {
+        text.push(format!("{} {}", style.yellow("link:"), described(link)));
+    }
+    for page in &report.oversized {
+        text.push(format!(
+            "{} `{}` has {} characters",
+            style.yellow("long:"),
+            page.slug,
+            page.characters
+        ));
+    }
+    text.push(format!(
+        "{}, {} between them{}",
+        count(report.pages, "page"),
+        count(report.links, "link"),
+        if report.is_clean() {
+            ", nothing to mend"
+        } else {
+            ""
+        }
+    ));
+    let exit = if report.is_clean() {
+        Exit::Done
+    } else {
+        Exit::Partly
+    };
+    Ok(Report::done(json!(report), text.finish()).exit(exit))
+}
+
+fn described(link: &UnresolvedLink) -> String {
+    let UnresolvedLink {
+        from,
+        target,
+        candidates,
+    } = link;
+    if candidates.is_empty() {
+        return format!("`{target}` in `{from}` leads nowhere");
+    }
+    let names: Vec<String> = candidates.iter().map(|slug| format!("`{slug}`")).collect();
+    format!("`{target}` in `{from}` may mean {}", names.join(" or "))
 }

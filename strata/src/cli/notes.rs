@@ -1,4 +1,4 @@
-//! `init`, `ingest`, `remember`, `reindex`: everything that puts something into a memory.
+//! `init`, `ingest`, `remember`, `forget`, `reindex`: everything that puts something into a memory or takes it out.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use strata::{
     InitOptions, Origin, RememberInput, StrataError, SyncReport, cause_chain, parse_manifest,
 };
 
-use super::args::{IngestArgs, InitArgs, RememberArgs};
+use super::args::{ForgetArgs, IngestArgs, InitArgs, RememberArgs};
 use super::output::{Exit, Failure, Lines, Report, Style};
 use super::progress::Progress;
 use super::{Session, argument_or_input};
@@ -53,7 +53,7 @@ pub(crate) async fn ingest(session: &Session, args: IngestArgs) -> Result<Report
         origin: Origin::UserFile,
         authority: Authority::Owner,
     };
-    let assistant = session.assistant(Access::ReadWrite).await?;
+    let assistant = session.listening_assistant().await?;
     let progress = Progress::new(session);
     let mut reports = Vec::new();
     for source in sources {
@@ -69,11 +69,13 @@ pub(crate) async fn ingest(session: &Session, args: IngestArgs) -> Result<Report
             }
             Err(error) => {
                 progress.finish();
+                assistant.close().await;
                 return Err(error.into());
             }
         }
     }
     progress.finish();
+    assistant.close().await;
     let mut text = Lines::default();
     let mut warnings = Vec::new();
     let mut partly = false;
@@ -303,15 +305,24 @@ pub(crate) async fn remember(session: &Session, args: RememberArgs) -> Result<Re
             "there is nothing to remember: the text is blank",
         ));
     }
-    let assistant = session.assistant(Access::ReadWrite).await?;
     let input = RememberInput {
         texts: vec![text],
         origin: Origin::UserDirect,
         authority: Authority::Owner,
         channel: Channel::Global,
     };
-    let receipt = assistant.remember(input).await?;
+    let strata = session.strata()?;
+    let receipt = strata.remember(session.id(), input, args.key).await?;
     let mut lines = Lines::default();
+    let mut warnings = Vec::new();
+    if let Some(note) = &receipt.left {
+        lines.push(format!("{} {note}", session.console.style.green("left:")));
+        warnings.push(
+            "another process writes to this memory and takes no requests: the note is safe, and is remembered when \
+             that process has ended and the next one writes"
+                .to_owned(),
+        );
+    }
     for entry in &receipt.entries {
         let what = if entry.duplicate {
             "known already:"
@@ -324,15 +335,65 @@ pub(crate) async fn remember(session: &Session, args: RememberArgs) -> Result<Re
             entry.id
         ));
     }
-    Ok(Report::done(json!(receipt), lines.finish()))
+    warnings.extend(receipt.findings.iter().map(ToString::to_string));
+    Ok(Report::done(json!(receipt), lines.finish()).warn(warnings))
+}
+
+/// Takes one entry out of the buffer.
+pub(crate) async fn forget(session: &Session, args: ForgetArgs) -> Result<Report, Failure> {
+    let assistant = session.assistant(Access::ReadWrite).await?;
+    let receipt = assistant.forget(&args.id).await?;
+    let mut lines = Lines::default();
+    let what = if receipt.was_forgotten() {
+        "forgotten already:"
+    } else {
+        "forgotten:"
+    };
+    lines.push(format!(
+        "{} {}",
+        session.console.style.green(what),
+        receipt.id
+    ));
+    for (done, place) in [
+        (receipt.entry_removed, "taken out of `memory/buffer.md`"),
+        (receipt.item_forgotten, "taken out of the items"),
+    ] {
+        if done {
+            lines.push(format!("  {place}"));
+        }
+    }
+    let mut warnings = Vec::new();
+    if let Some(archive) = &receipt.archive {
+        lines.push(format!(
+            "  kept in `{archive}`, the record of what was said"
+        ));
+    }
+    for page in &receipt.cited_by {
+        warnings.push(format!("page `{page}` cites it and was left as it is"));
+    }
+    if receipt.edited_meanwhile {
+        warnings.push(
+            "the entry was edited at this very moment and stays in `memory/buffer.md`, where no prompt takes it from"
+                .to_owned(),
+        );
+    }
+    let exit = if receipt.edited_meanwhile {
+        Exit::Partly
+    } else {
+        Exit::Done
+    };
+    Ok(Report::done(json!(receipt), lines.finish())
+        .warn(warnings)
+        .exit(exit))
 }
 
 /// Rebuilds the index.
 pub(crate) async fn reindex(session: &Session) -> Result<Report, Failure> {
-    let assistant = session.assistant(Access::ReadWrite).await?;
+    let assistant = session.listening_assistant().await?;
     let progress = Progress::new(session);
     let done = assistant.reindex(&mut |at| progress.sync(at)).await;
     progress.finish();
+    assistant.close().await;
     let report = done?;
     let exit = if report.stopped {
         Exit::Partly

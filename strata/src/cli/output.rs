@@ -153,7 +153,7 @@ impl Failure {
     }
 
     /// Returns what a person can do.
-    fn next_step(&self) -> &'static str {
+    fn next_step(&self) -> &str {
         match self {
             Self::Strata(error) => error.advice(),
             Self::Own {

@@ -35,6 +35,7 @@ impl Progress {
         match progress {
             EngineProgress::Reading { done, total, .. } => self.show("reading", *done, *total),
             EngineProgress::Indexing(progress) => return self.sync(*progress),
+            EngineProgress::Repairing(progress) => return self.repair(*progress),
         }
         ControlFlow::Continue(())
     }

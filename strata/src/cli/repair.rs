@@ -2,7 +2,10 @@
 
 use memory_core::text::slug::Slug;
 use serde_json::json;
-use strata::{Access, EraseTarget, ErrorKind, ReconcileReport, RestoreOptions};
+use strata::{
+    Access, Assistant, EraseTarget, ErrorKind, IntegrityReport, ReconcileReport, RestoreOptions,
+    StrataError,
+};
 
 use super::Session;
 use super::args::{BackupArgs, EraseArgs, RestoreArgs, UndoArgs};
@@ -12,10 +15,11 @@ use super::progress::Progress;
 
 /// Repairs what can be made again or finished.
 pub(crate) async fn fix(session: &Session) -> Result<ReconcileReport, Failure> {
-    let assistant = session.assistant(Access::ReadWrite).await?;
+    let assistant = session.listening_assistant().await?;
     let progress = Progress::new(session);
     let done = assistant.reconcile(&mut |at| progress.repair(at)).await;
     progress.finish();
+    assistant.close().await;
     Ok(done?)
 }
 
@@ -52,6 +56,33 @@ pub(crate) fn fixed(session: &Session, report: &ReconcileReport, text: &mut Line
     if report.index.pages + report.index.removed > 0 {
         text.push(indexed(&report.index, style));
     }
+    for conflict in &report.conflicts {
+        text.push(match &conflict.copy {
+            Some(copy) => format!(
+                "{} `{}` was edited meanwhile and stays; what was to be written is in `{copy}`",
+                style.yellow("kept:"),
+                conflict.path
+            ),
+            None => format!(
+                "{} `{}` was edited meanwhile and stays",
+                style.yellow("kept:"),
+                conflict.path
+            ),
+        });
+    }
+    if report.left > 0 {
+        text.push(format!(
+            "{} {} could not be brought into files yet; nothing of it is lost",
+            style.red("left:"),
+            count(report.left, "write")
+        ));
+    }
+    for (file, reason) in &report.spool.refused {
+        text.push(format!(
+            "{} the note `{file}`: {reason}",
+            style.red("left:")
+        ));
+    }
     for fault in &report.faults {
         text.push(format!("{} {fault}", style.red("left:")));
     }
@@ -59,12 +90,16 @@ pub(crate) fn fixed(session: &Session, report: &ReconcileReport, text: &mut Line
 
 /// Makes everything derived again and compares.
 pub(crate) async fn rebuild(session: &Session) -> Result<Report, Failure> {
-    let assistant = session.assistant(Access::ReadWrite).await?;
+    let assistant = session.listening_assistant().await?;
     let progress = Progress::new(session);
     let done = assistant.rebuild(&mut |at| progress.sync(at)).await;
     progress.finish();
-    let report = done?;
-    let compared = assistant.store().await?.integrity().await?;
+    let compared = match &done {
+        Ok(_) => compare(&assistant).await,
+        Err(_) => Ok(IntegrityReport::default()),
+    };
+    assistant.close().await;
+    let (report, compared) = (done?, compared?);
     let exit = match (report.stopped, compared.is_clean()) {
         (true, _) => Exit::Partly,
         (false, true) => Exit::Done,
@@ -84,11 +119,16 @@ pub(crate) async fn rebuild(session: &Session) -> Result<Report, Failure> {
     Ok(Report::done(data, text.finish()).exit(exit))
 }
 
+async fn compare(assistant: &Assistant) -> Result<IntegrityReport, StrataError> {
+    Ok(assistant.store().await?.integrity().await?)
+}
+
 /// Copies the memory into a new folder.
 pub(crate) async fn backup(session: &Session, args: BackupArgs) -> Result<Report, Failure> {
-    let to = std::path::absolute(args.to).map_err(Failure::Stream)?;
-    let assistant = session.assistant(Access::ReadWrite).await?;
-    let report = assistant.back_up(to).await?;
+    let assistant = session.listening_assistant().await?;
+    let done = assistant.back_up(args.to).await;
+    assistant.close().await;
+    let report = done?;
     let text = format!(
         "{} {} to `{}`, {} bytes, checked",
         session.console.style.green("backed up:"),
@@ -140,12 +180,20 @@ pub(crate) async fn undo(session: &Session, args: UndoArgs) -> Result<Report, Fa
     let Some(operation) = args.operation else {
         return list(session, args.limit).await;
     };
+    take_back(session, &operation).await
+}
+
+/// Takes an operation back.
+pub(crate) async fn take_back(session: &Session, operation: &str) -> Result<Report, Failure> {
     let assistant = session.assistant(Access::ReadWrite).await?;
-    let report = assistant.undo(&operation).await?;
+    let report = assistant.undo(operation).await?;
     let mut text = Lines::default();
     let style = session.console.style;
     for entry in &report.entries {
         text.push(format!("{} {entry}", style.green("taken out:")));
+    }
+    for entry in &report.put_back {
+        text.push(format!("{} {entry}", style.green("put back:")));
     }
     let met_an_edit = |file: &String| report.conflicts.iter().any(|other| other.path == **file);
     for file in report.files.iter().filter(|file| !met_an_edit(file)) {
@@ -211,10 +259,11 @@ pub(crate) async fn erase(session: &Session, args: EraseArgs) -> Result<Report, 
             "nothing was erased: it cannot be taken back, so repeat this with `--yes`",
         ));
     }
-    let assistant = session.assistant(Access::ReadWrite).await?;
+    let assistant = session.listening_assistant().await?;
     let progress = Progress::new(session);
     let done = assistant.erase(target, &mut |at| progress.sync(at)).await;
     progress.finish();
+    assistant.close().await;
     let report = done?;
     let style = session.console.style;
     let mut text = Lines::default();

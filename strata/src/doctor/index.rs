@@ -5,6 +5,7 @@ use memory_core::store::StoreError;
 use memory_core::text::slug::Slug;
 use memory_substrate::assistant::AssistantStore;
 use memory_substrate::pages::PageIndex;
+use memory_substrate::screen::FindingClass;
 
 use super::{DoctorReport, Finding};
 use crate::assistant::Assistant;
@@ -34,6 +35,7 @@ pub(super) async fn stores(assistant: &Assistant, serving: bool, report: &mut Do
         }
     };
     pages(&store.pages(), report);
+    texts(store, report).await;
     rows(store, refreshed.waiting, report).await;
     tier(assistant, report).await;
     if !serving {
@@ -224,6 +226,35 @@ fn pages(index: &PageIndex, report: &mut DoctorReport) {
     }
 }
 
+/// Lists what stands in pages and should not. Their owner decides about it; nothing is changed.
+async fn texts(store: &AssistantStore, report: &mut DoctorReport) {
+    let spots = match store.inspect_pages().await {
+        Ok(spots) => spots,
+        Err(error) => return report.failed("pages.texts", &error, None),
+    };
+    let of = |class: FindingClass| -> Vec<String> {
+        spots
+            .iter()
+            .filter(|(_, spot)| spot.class == class)
+            .map(|(path, spot)| format!("{path}:{spot}"))
+            .collect()
+    };
+    list(
+        "pages.secrets",
+        Finding::Warning,
+        of(FindingClass::Secret),
+        "take it out of the page and have it replaced: prompts and backups may have it already",
+        report,
+    );
+    list(
+        "pages.hidden",
+        Finding::Info,
+        of(FindingClass::Hidden),
+        "take them out, unless the page is meant to hold them",
+        report,
+    );
+}
+
 fn list(
     id: &'static str,
     severity: Finding,
@@ -231,13 +262,7 @@ fn list(
     fix: &str,
     report: &mut DoctorReport,
 ) {
-    let rest = found.len().saturating_sub(LISTED);
-    for evidence in found.into_iter().take(LISTED) {
-        report.add(id, severity, evidence, Some(fix));
-    }
-    if rest > 0 {
-        report.add(id, severity, format!("and {rest} more"), Some(fix));
-    }
+    report.list(id, severity, found, fix, LISTED);
 }
 
 async fn tier(assistant: &Assistant, report: &mut DoctorReport) {

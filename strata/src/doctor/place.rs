@@ -1,14 +1,13 @@
 //! Checks of the workspace itself: folder, lock, settings, database.
 
-use std::fs::{File, TryLockError};
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
 use memory_core::config::Config;
-use memory_core::store::StoreError;
+use memory_core::store::{ItemStore as _, StoreError};
 use memory_core::time::is_known_zone;
 use memory_substrate::blocking;
+use memory_substrate::erase;
 use memory_substrate::state::SqliteState;
 use memory_substrate::workspace::{AssistantId, Workspace};
 
@@ -16,6 +15,9 @@ use super::{DoctorReport, Finding};
 use crate::error::StrataError;
 use crate::options::StrataOptions;
 use crate::settings::{LiveSettings, SettingsSource};
+
+/// How many faults of the ledger are listed before the rest is only counted.
+const FAULTS_LISTED: usize = 20;
 
 /// Opens the workspace and looks at its folder and its lock.
 pub(super) async fn workspace(
@@ -30,7 +32,7 @@ pub(super) async fn workspace(
     );
     let (workspace, mode, holder) = blocking::run(move || {
         let workspace = Workspace::open(&home, &id, fs)?;
-        let holder = holder(&workspace.lock_path());
+        let holder = workspace.lock_holder();
         let mode = open_to_others(workspace.root());
         Ok::<_, StrataError>((workspace, mode, holder))
     })
@@ -48,6 +50,17 @@ pub(super) async fn workspace(
             format!("`{root}` is the owner's alone"),
         ),
     }
+    let of = workspace.clone();
+    match blocking::run(move || erase::interrupted(&of)).await {
+        Ok(None) => {}
+        Ok(Some(target)) => report.add(
+            "workspace.erasure",
+            Finding::Problem,
+            format!("{target} was to be erased and that was interrupted: copies of it may be left"),
+            Some("repeat the same `strata erase`, which goes on from there"),
+        ),
+        Err(error) => report.failed("workspace.erasure", &error, None),
+    }
     match holder {
         Ok(None) => report.ok("workspace.lock", "nobody else writes"),
         Ok(Some(holder)) => {
@@ -61,35 +74,6 @@ pub(super) async fn workspace(
         Err(error) => report.failed("workspace.lock", &error, None),
     }
     Ok(workspace)
-}
-
-/// Returns who holds the writer's lock, leaving the file as it is.
-///
-/// Only a shared lock is asked for, and let go at once: taking the writer's own would turn away a writer that starts, and
-/// put this program's name into the file.
-fn holder(path: &Path) -> io::Result<Option<String>> {
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    match file.try_lock_shared() {
-        Ok(()) => file.unlock().map(|()| None),
-        Err(TryLockError::WouldBlock) => {
-            let said = io::read_to_string(&file).unwrap_or_default();
-            Ok(Some(described(&said)))
-        }
-        Err(TryLockError::Error(error)) => Err(error),
-    }
-}
-
-/// Returns what a holder wrote into the lock's file about itself.
-fn described(said: &str) -> String {
-    let said: serde_json::Value = serde_json::from_str(said).unwrap_or_default();
-    match (said["pid"].as_u64(), said["command"].as_str()) {
-        (Some(pid), Some(command)) => format!("process {pid} (`{command}`) is writing to it"),
-        _ => "another process is writing to it".to_owned(),
-    }
 }
 
 /// Returns the mode of a folder that other users may look into.
@@ -165,11 +149,14 @@ pub(super) async fn state(workspace: &Workspace, report: &mut DoctorReport) {
     let path = workspace.state_path();
     let opened = blocking::run(move || SqliteState::open_read_only(&path)).await;
     let checked = match opened {
-        Ok(state) => state.check().await,
+        Ok(state) => state.check().await.map(|()| state),
         Err(error) => Err(error),
     };
     match checked {
-        Ok(()) => report.ok("state", "the database is sound"),
+        Ok(state) => {
+            report.ok("state", "the database is sound");
+            ledger(&state, report).await;
+        }
         Err(error @ StoreError::Newer { .. }) => {
             report.failed("state", &error, Some("use the newer program"));
         }
@@ -181,4 +168,29 @@ pub(super) async fn state(workspace: &Workspace, report: &mut DoctorReport) {
             );
         }
     }
+}
+
+/// Holds every change of an item against the ledger.
+async fn ledger(state: &SqliteState, report: &mut DoctorReport) {
+    let fix = "restore `state.db` from a backup; what is doubtful is still shown as it stands";
+    let check = match state.verify_ledger().await {
+        Ok(check) => check,
+        Err(error) => return report.failed("state.items", &error, Some(fix)),
+    };
+    if check.faults.is_empty() {
+        let evidence = format!(
+            "{} changes of items are as they were written",
+            check.operations
+        );
+        return report.ok("state.items", evidence);
+    }
+    let faults = check.faults.iter();
+    let faults = faults.map(|fault| format!("change {}: {}", fault.sequence, fault.reason));
+    report.list(
+        "state.items",
+        Finding::Problem,
+        faults.collect(),
+        fix,
+        FAULTS_LISTED,
+    );
 }

@@ -250,7 +250,7 @@ fn what_to_do_next_fits_what_happened() {
 
     let lock = std::fs::File::open(fixture.workspace("LOCK")).unwrap();
     lock.lock().unwrap();
-    let busy = next(&["remember", "something"], 6);
+    let busy = next(&["reindex"], 6);
     assert!(busy.contains("that process"), "{busy}");
     drop(lock);
     std::fs::write(fixture.workspace("state.db"), [7; 4096]).unwrap();
@@ -342,6 +342,128 @@ fn what_is_remembered_is_shown_at_once() {
 }
 
 #[test]
+fn a_secret_is_in_no_log_and_no_answer_however_much_is_logged() {
+    let fixture = Fixture::ingested();
+    let token = ["gh", "p_", "k9Zq2LmN4RtK9PxVb7YwE3sUa6Tc0Gd1Hf5J"].concat();
+    let text = &format!("The robot lets {token} in, and its password is `hunter2`.");
+    fixture.note("Robot.md", &format!("# Robot\n\n{text}\n"));
+    let notes = fixture.path("notes");
+    let mut lines = 0;
+    for arguments in [
+        vec!["remember", text],
+        vec!["remember", text, "--key", "k1", "--json"],
+        vec!["context", text, "--attach", "--conversation", "c1"],
+        vec!["ingest", notes.to_str().unwrap()],
+        vec!["forget", text],
+        vec!["erase", "--page", text, "--yes"],
+        vec!["doctor"],
+    ] {
+        let mut command = fixture.command(&arguments);
+        let run = command
+            .arg("-vvvv")
+            .env("STRATA_LOG", "trace")
+            .output()
+            .unwrap();
+        let err = String::from_utf8(run.stderr).unwrap();
+        let is_logged = |line: &&str| line.contains("TRACE") || line.contains("DEBUG");
+        lines += err.lines().filter(is_logged).count();
+        let is_own = arguments.contains(&"forget") || arguments.contains(&"erase");
+        for secret in [token.as_str(), "hunter2"] {
+            // Who passes a secret as a name is told that this is no name; that is not kept anywhere.
+            let logged = err
+                .lines()
+                .any(|line| line.contains(secret) && (!is_own || line.contains("TRACE")));
+            assert!(!logged, "{arguments:?} told `{secret}`: {err}");
+        }
+    }
+    assert!(lines > 0, "nothing was logged");
+}
+
+#[test]
+fn a_secret_is_redacted_and_its_owner_told() {
+    let fixture = Fixture::ingested();
+    let text = "my production database password is `hunter2` and my API key is `sk-abc123`";
+    let run = fixture.run(&["remember", text]).expect(0);
+    assert!(
+        run.err.contains("redacted: password") && run.err.contains("redacted: key or token"),
+        "{run:?}"
+    );
+    let again = fixture.data(&["remember", text]);
+    assert_eq!(again["entries"][0]["duplicate"], true);
+    assert_eq!(again["findings"][0]["class"], "secret");
+    let asked = fixture
+        .run(&["context", text, "--attach", "--json"])
+        .expect(0);
+    assert!(asked.out.contains("[redacted: password]"), "{asked:?}");
+    let mut folders = vec![fixture.path("home/assistants")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let bytes = std::fs::read(&path).unwrap();
+            for secret in ["hunter2", "sk-abc123"] {
+                let found = bytes
+                    .windows(secret.len())
+                    .any(|window| window == secret.as_bytes());
+                assert!(!found, "`{}` holds a secret", path.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn an_entry_can_be_forgotten_once_and_only_if_there_is_one() {
+    let fixture = Fixture::ingested();
+    let kept = fixture.data(&["remember", "The spare key hangs behind the clock."]);
+    let id = kept["entries"][0]["id"].as_str().unwrap();
+    fixture.data(&["remember", "The kettle is descaled on Mondays."]);
+    let run = fixture.run(&["forget", id]).expect(0);
+    assert!(
+        run.out.contains("taken out of `memory/buffer.md`")
+            && run.out.contains("kept in `memory/archive/"),
+        "{run:?}"
+    );
+    let buffer = std::fs::read_to_string(fixture.workspace("memory/buffer.md")).unwrap();
+    assert!(
+        !buffer.contains("spare key") && buffer.contains("kettle"),
+        "{buffer}"
+    );
+    let asked = fixture.run(&["context", "hello"]).expect(0);
+    assert!(
+        !asked.out.contains("behind the clock") && asked.out.contains("kettle"),
+        "{asked:?}"
+    );
+    let again = fixture.run(&["forget", &format!("^m-{id}")]).expect(0);
+    assert!(again.out.contains("forgotten already"), "{again:?}");
+    let unknown = fixture
+        .run(&["forget", "nothing-like-it", "--json"])
+        .expect(3);
+    assert_eq!(unknown.json()["error"]["code"], "not_found");
+    fixture.run(&["forget", "../../etc/passwd"]).expect(2);
+    let told = fixture.data(&["forget", id]);
+    assert_eq!(
+        (&told["entry_removed"], &told["item_forgotten"]),
+        (&false.into(), &false.into())
+    );
+
+    // What its owner edited is the owner's.
+    let other = fixture.data(&["remember", "The cellar is damp."]);
+    let other = other["entries"][0]["id"].as_str().unwrap();
+    let path = fixture.workspace("memory/buffer.md");
+    let edited = std::fs::read_to_string(&path)
+        .unwrap()
+        .replace("damp", "dry");
+    std::fs::write(&path, &edited).unwrap();
+    let refused = fixture.run(&["forget", other]);
+    assert_ne!(refused.code, Some(0));
+    assert!(refused.err.contains("edited"), "{refused:?}");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), edited);
+}
+
+#[test]
 fn every_tier_serves_and_off_is_off() {
     let fixture = Fixture::ingested();
     std::fs::create_dir_all(fixture.workspace("memory/pkb")).unwrap();
@@ -411,6 +533,35 @@ fn a_page_comes_from_standard_input() {
         .run(&["context", "How often does the lighthouse lamp turn?"])
         .expect(0);
     assert!(asked.out.contains("nine seconds"), "{asked:?}");
+}
+
+#[test]
+fn what_there_is_to_mend_in_pages_is_listed() {
+    let fixture = Fixture::ingested();
+    let before = fixture.run(&["--json", "validate"]).json();
+    let before = before["data"]["pages"].as_u64();
+    fixture.note(
+        "Long.md",
+        &format!(
+            "---\ntitle: [a\n---\n\n[[nowhere-at-all]]\n\n{}\n",
+            "word ".repeat(1_200)
+        ),
+    );
+    let notes = fixture.path("notes");
+    fixture.run(&["ingest", notes.to_str().unwrap()]);
+    let listed = fixture.run(&["--json", "validate"]).expect(7).json();
+    let data = &listed["data"];
+    assert_eq!(data["pages"].as_u64(), before.map(|pages| pages + 1));
+    assert_eq!(data["oversized"][0]["slug"], "long");
+    assert!(data["oversized"][0]["characters"].as_u64() > Some(5_000));
+    let dangling = data["dangling"].as_array().unwrap();
+    assert!(
+        dangling
+            .iter()
+            .any(|link| link["target"] == "nowhere-at-all"),
+        "{data}"
+    );
+    assert_eq!(data["faults"][0]["path"], "long.md");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use strata::Access;
+use strata::{Access, SocketUse, Strata, StrataOptions};
 
 use crate::fixture::Fixture;
 
@@ -87,15 +87,27 @@ fn a_reader_that_goes_away_is_no_failure() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_writer_is_turned_away_and_a_reader_is_not() {
     let fixture = Fixture::ingested();
-    let holder = fixture.reopen(Access::ReadWrite).await;
-    let run = fixture.run(&["remember", "something"]).expect(6);
-    assert!(run.err.contains("in use"), "{run:?}");
+    let options = StrataOptions {
+        socket: SocketUse::Off,
+        ..fixture.options()
+    };
+    let strata = Strata::open(options).unwrap();
+    let holder = strata
+        .assistant("default", Access::ReadWrite)
+        .await
+        .unwrap();
+    // A note is not turned away, only left.
+    let run = fixture.run(&["remember", "something"]).expect(0);
+    assert!(run.out.starts_with("left:"), "{run:?}");
+    assert!(run.err.contains("takes no requests"), "{run:?}");
     let printed = fixture.run(&["reindex", "--json"]).expect(6).json();
     assert_eq!(printed["error"]["code"], "unavailable");
+    assert!(printed.to_string().contains("in use"), "{printed}");
     fixture.run(&["context", "tape robot"]).expect(0);
     fixture.run(&["tier", "set", "off"]).expect(0);
     drop(holder);
-    fixture.run(&["remember", "something"]).expect(0);
+    let run = fixture.run(&["remember", "something"]).expect(0);
+    assert!(run.out.starts_with("known already:"), "{run:?}");
 }
 
 #[test]

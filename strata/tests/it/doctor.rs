@@ -30,6 +30,7 @@ fn a_sound_workspace_has_no_problems() {
         "workspace.lock",
         "settings",
         "state",
+        "state.items",
         "model",
         "plugins.folder",
         "plugins",
@@ -164,4 +165,45 @@ fn a_broken_allow_list_is_named_and_takes_nothing_from_the_others() {
             .all(|check| check["severity"] == "ok"),
         "{data:#}"
     );
+}
+
+#[test]
+fn what_a_page_should_not_hold_is_told_and_the_page_left_as_it_is() {
+    let fixture = Fixture::ingested();
+    let text = "# Access\n\nThe database password is `hunter2`, and\u{200B} more.\n";
+    fixture.note("Access.md", text);
+    let notes = fixture.path("notes");
+    let ingested = fixture.run(&["ingest", notes.to_str().unwrap()]).expect(0);
+    assert!(
+        ingested
+            .err
+            .contains("Access.md: 3:27: a secret (password)")
+            && !ingested.err.contains("hunter2"),
+        "{ingested:?}"
+    );
+    let page = std::fs::read_to_string(fixture.workspace("memory/concepts/access.md")).unwrap();
+    assert_eq!(page, text);
+    let run = fixture.run(&["doctor", "--json"]);
+    let data = run.json()["data"].clone();
+    for (id, severity, place) in [
+        (
+            "pages.secrets",
+            "warning",
+            "access.md:3:27: a secret (password)",
+        ),
+        (
+            "pages.hidden",
+            "info",
+            "access.md:3:40: zero-width characters",
+        ),
+    ] {
+        let checks = found(&data, id);
+        assert_eq!(
+            (checks.len(), &checks[0]["severity"]),
+            (1, &severity.into()),
+            "{data:#}"
+        );
+        assert_eq!(checks[0]["evidence"], place);
+    }
+    assert!(!run.out.contains("hunter2"));
 }

@@ -8,16 +8,24 @@
     reason = "a helper that fails is a test that fails"
 )]
 
+mod catching_up;
 mod cli;
+mod consolidate;
 mod contracts;
 mod demo;
 mod doctor;
+mod evidence;
 mod fixture;
 mod host;
+mod model;
 mod plugins;
+#[cfg(unix)]
+mod processes;
 mod removed;
 mod repair;
 mod settings;
 mod signing;
+#[cfg(unix)]
+mod socket;
 mod tiers;
 mod turns;

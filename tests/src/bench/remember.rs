@@ -1,5 +1,5 @@
-//! What an acknowledged note costs beside a bare flushed commit on the same disk, and what a rebuilt index does, in a memory
-//! of some size.
+//! What an acknowledged note costs beside a bare flushed commit on the same disk, alone and handed in through the socket,
+//! and what a rebuilt index does, in a memory of some size.
 
 use std::ops::ControlFlow;
 use std::time::Instant;
@@ -9,11 +9,11 @@ use memory_core::env::SystemClock;
 use memory_core::provenance::{Authority, Channel, Origin};
 use memory_substrate::embed::SeededEmbedder;
 use memory_substrate::state::SqliteState;
-use strata::{IngestOptions, IngestSource, RememberInput};
+use strata::{Access, IngestOptions, IngestSource, RememberInput};
 
 use super::size_label;
 use crate::corpus::{Maker, SECTIONS};
-use crate::host::{TempHost, given};
+use crate::host::{ASSISTANT, TempHost, given};
 use crate::measure::{Figure, folder_megabytes, percentile, resident_megabytes};
 
 /// Notes and commits that are timed.
@@ -35,25 +35,27 @@ pub async fn run(pages: usize) -> Result<Vec<Figure>> {
     ensure!(report.written == pages, "not every page was taken in");
 
     let bare = SqliteState::open(&host.folder.path().join("bare.db"), &SystemClock)?;
-    let (mut commits, mut notes) = (Vec::new(), Vec::new());
+    // It finds the lock held, so it asks the one that holds it.
+    let beside = host.strata.assistant(ASSISTANT, Access::ReadWrite).await?;
+    let (mut commits, mut notes, mut handed) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..ROUNDS {
         let start = Instant::now();
         bare.put_meta("round", Some(round.to_string())).await?;
         commits.push(start.elapsed());
-        let input = RememberInput {
-            texts: vec![format!("The kettle number {round} is descaled on Mondays.")],
-            origin: Origin::UserDirect,
-            authority: Authority::Owner,
-            channel: Channel::Global,
-        };
+        let input = note(format!("The kettle number {round} is descaled on Mondays."));
         let start = Instant::now();
         host.assistant.remember(input).await?;
         notes.push(start.elapsed());
+        let input = note(format!("The kettle number {round} is filled on Fridays."));
+        let start = Instant::now();
+        beside.remember(input).await?;
+        handed.push(start.elapsed());
     }
     let mut figures = Vec::new();
     for (name, times) in [
         ("bare_flushed_commit", &mut commits),
         ("remember", &mut notes),
+        ("remember_through_socket", &mut handed),
     ] {
         for (percent, share) in [("p50", 0.5), ("p95", 0.95)] {
             let name = format!("{name}_{label}_{percent}");
@@ -78,4 +80,13 @@ pub async fn run(pages: usize) -> Result<Vec<Figure>> {
     let resident = resident_megabytes();
     figures.push(Figure::new(format!("resident_{label}"), resident, "MB"));
     Ok(figures)
+}
+
+fn note(text: String) -> RememberInput {
+    RememberInput {
+        texts: vec![text],
+        origin: Origin::UserDirect,
+        authority: Authority::Owner,
+        channel: Channel::Global,
+    }
 }

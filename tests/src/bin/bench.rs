@@ -4,16 +4,17 @@ use std::io::{self, Write as _};
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use tests::bench::{ingest, plugins, remember, turn, upkeep};
+use tests::bench::{ingest, plugins, remember, turn, upkeep, work};
 use tests::measure::Figure;
 
-const NAMES: [&str; 6] = [
+const NAMES: [&str; 7] = [
     "plugins",
     "remember",
     "remember-10k",
     "ingest",
     "turn-1k",
     "turn-10k",
+    "work",
 ];
 
 /// What takes so long that it is measured only when it is named.
@@ -49,6 +50,7 @@ async fn main() -> Result<()> {
             "ingest" => ingest::run().await?,
             "turn-1k" => Box::pin(turn::run(1_000)).await?,
             "turn-10k" => Box::pin(turn::run(10_000)).await?,
+            "work" => Box::pin(work::run()).await?,
             "upkeep" => Box::pin(upkeep::run()).await?,
             _ => bail!(
                 "unknown benchmark `{name}`: there are {}",

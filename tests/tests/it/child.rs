@@ -4,6 +4,9 @@
 
 use std::process::{Command, Stdio};
 
+/// Held by a test that keeps the whole machine busy: two of them at once only show how slow it can get.
+pub(crate) static MACHINE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
 /// Runs an ignored test of this program with more environment, and returns what it printed. Fails when it fails.
 pub(crate) fn run(test: &str, environment: &[(&str, &str)]) -> String {
     let program = std::env::current_exe().expect("a program knows where it is");

@@ -441,6 +441,23 @@ async fn a_plugin_that_hangs_costs_its_own_turn_only() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_that_nobody_waits_for_is_not_begun() {
+    let folder = Folder::with_probe();
+    let slot = folder.host().slot("ada");
+    slot.ensure(&wanted("probe", "one"), &services::all()).await;
+    let turn = slot.pin().expect("it serves");
+    let error = say(&turn, "panic", Duration::ZERO).await;
+    assert_eq!(
+        error.expect_err("nobody waits").to_string(),
+        "plugin `probe`: `begin_turn` failed (CANCELLED): the caller gave up before it began"
+    );
+    let incidents = slot.incidents();
+    let incidents = incidents.iter().flat_map(|build| &build.incidents);
+    assert_eq!(incidents.count(), 0, "it was not asked");
+    check_serves(&slot, "one").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nonsense_in_a_plan_is_an_error() {
     let folder = Folder::with_probe();
     let slot = folder.host().slot("ada");

@@ -6,5 +6,7 @@ mod crash;
 mod loader;
 mod minors;
 mod misbehave;
+mod six;
 mod swap;
+mod told;
 mod vault;

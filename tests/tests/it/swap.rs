@@ -293,6 +293,7 @@ fn check(injection: &Injection) {
 
 #[test]
 fn turns_go_on_while_the_tier_is_swapped() {
+    let _machine = child::MACHINE.blocking_lock();
     // In a process of its own, because the log is one of its witnesses.
     let said = child::run("swap::turns_while_the_tier_is_swapped", &[]);
     let summary = said.lines().find(|line| line.contains(" swaps, by tier "));
@@ -430,13 +431,17 @@ async fn turns_while_the_tier_is_swapped() {
     drop((stage, strata, folder));
 }
 
+/// Parts in which swaps are measured.
+const PARTS: usize = 5;
+
 #[test]
 fn swaps_of_known_builds_cost_no_memory() {
+    let _machine = child::MACHINE.blocking_lock();
     // In a process of its own, because the other tests of this one need memory too.
     let said = child::run("swap::swaps_in_a_process_of_their_own", &[]);
     let grown = child::figure(&said, "grown");
-    println!("{MEASURED_SWAPS} swaps: {grown} MB more");
-    assert!(grown < 16.0, "{grown} MB");
+    println!("{} swaps: {grown} MB more", MEASURED_SWAPS / PARTS);
+    assert!(grown < 3.0, "{grown} MB");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -444,14 +449,19 @@ fn swaps_of_known_builds_cost_no_memory() {
 async fn swaps_in_a_process_of_their_own() {
     let host = host().await;
     // What grows with the first swaps is caches and the allocator's pools.
-    swap(&host.assistant, MEASURED_SWAPS / 5).await;
-    let before = resident_megabytes();
-    swap(&host.assistant, MEASURED_SWAPS).await;
-    let after = resident_megabytes();
-    println!(
-        "before={before:.1} after={after:.1} MB\ngrown={:.1}",
-        after - before
-    );
+    swap(&host.assistant, MEASURED_SWAPS / PARTS).await;
+    let mut grown = Vec::with_capacity(PARTS);
+    let mut before = resident_megabytes();
+    for _ in 0..PARTS {
+        swap(&host.assistant, MEASURED_SWAPS / PARTS).await;
+        let after = resident_megabytes();
+        grown.push(after - before);
+        before = after;
+    }
+    // What is lost with each swap is lost in every part; a thread that the runtime had to start is there in one.
+    grown.sort_by(f64::total_cmp);
+    println!("by parts: {grown:.1?} MB");
+    println!("grown={:.1}", grown[PARTS / 2]);
 }
 
 async fn swap(assistant: &Assistant, swaps: usize) {

@@ -11,7 +11,7 @@ use super::super::sql::{Named, sql};
 const COLUMNS: &str = "item, page, nullif(section, '') AS section, evidence";
 
 /// Returns where an item is cited, sorted.
-pub(super) fn of(connection: &Connection, item: &ItemId) -> StoreResult<Vec<Citation>> {
+pub(crate) fn of(connection: &Connection, item: &ItemId) -> StoreResult<Vec<Citation>> {
     let query = format!("SELECT {COLUMNS} FROM item_citation WHERE item = ?1");
     let mut cited: Vec<Citation> = connection
         .prepare_cached(&query)
@@ -34,6 +34,16 @@ pub(super) fn on(connection: &Connection, page: &Slug) -> StoreResult<Vec<(ItemI
         .map_err(sql("read a page's citations"))?;
     cited.sort();
     Ok(cited)
+}
+
+/// Returns the pages that cite an item, sorted.
+pub(crate) fn citing_pages(connection: &Connection, item: &ItemId) -> StoreResult<Vec<Slug>> {
+    let mut pages: Vec<Slug> = of(connection, item)?
+        .into_iter()
+        .map(|citation| citation.page)
+        .collect();
+    pages.dedup();
+    Ok(pages)
 }
 
 /// Replaces where an item is cited.

@@ -6,13 +6,32 @@
 use memory_core::item::{Consumer, Item, ItemQuery, ItemState, Readable};
 use memory_core::store::StoreResult;
 use memory_core::time::Timestamp;
-use rusqlite::{Connection, ToSql};
+use rusqlite::{Connection, Statement, ToSql};
 
 use super::super::sql::sql;
 use super::revision::{self, COLUMNS};
 
 /// Returns the items that a query may see, the last learnt first.
-pub(super) fn items(connection: &Connection, query: &ItemQuery) -> StoreResult<Vec<Item>> {
+pub(crate) fn items(connection: &Connection, query: &ItemQuery) -> StoreResult<Vec<Item>> {
+    let rows = rows(connection, query, "", |statement, parameters| {
+        statement.query_map(parameters, revision::read)?.collect()
+    })?;
+    let mut items = Vec::with_capacity(rows.len());
+    for row in rows {
+        if let ItemState::Live(item) = revision::hydrate(connection, row)? {
+            items.push(item);
+        }
+    }
+    Ok(items)
+}
+
+/// Runs the query behind an [`ItemQuery`], or what `prefix` makes of it.
+fn rows<T>(
+    connection: &Connection,
+    query: &ItemQuery,
+    prefix: &str,
+    read: impl FnOnce(&mut Statement<'_>, &[(&str, &dyn ToSql)]) -> rusqlite::Result<Vec<T>>,
+) -> StoreResult<Vec<T>> {
     let channels = match query.readable() {
         Readable::Nothing => return Ok(Vec::new()),
         Readable::Everything => None,
@@ -24,8 +43,6 @@ pub(super) fn items(connection: &Connection, query: &ItemQuery) -> StoreResult<V
     let (untrusted, archive) = (query.shows_untrusted(), query.shows_archive());
     let mut parameters: Vec<(&str, &dyn ToSql)> = vec![
         (":channels", &channels),
-        (":only", &only),
-        (":claim", &query.claim_hash),
         (":at", &event_time),
         (":untrusted", &untrusted),
         (":archive", &archive),
@@ -35,6 +52,15 @@ pub(super) fn items(connection: &Connection, query: &ItemQuery) -> StoreResult<V
         parameters.push((":known", &known_at));
     }
     let mut conditions = shown("item", query);
+    // Only what is asked for becomes a condition: beside "or nothing was asked for" no index could be used.
+    if only.is_some() {
+        parameters.push((":only", &only));
+        conditions.push_str(" AND item.item IN (SELECT value FROM json_each(:only))");
+    }
+    if query.claim_hash.is_some() {
+        parameters.push((":claim", &query.claim_hash));
+        conditions.push_str(" AND item.claim_hash = :claim");
+    }
     if query.hides_shadowed() {
         conditions = format!(
             "{conditions} AND NOT EXISTS (
@@ -44,27 +70,13 @@ pub(super) fn items(connection: &Connection, query: &ItemQuery) -> StoreResult<V
         );
     }
     let text = format!(
-        "SELECT {COLUMNS} FROM item_revisions AS item
-         WHERE {conditions}
-             AND (:only IS NULL OR item.item IN (SELECT value FROM json_each(:only)))
-             AND (:claim IS NULL OR item.claim_hash = :claim)
+        "{prefix} SELECT {COLUMNS} FROM item_revisions AS item WHERE {conditions}
          ORDER BY item.learnt DESC, item.item LIMIT :limit"
     );
-    let rows: Vec<revision::Bare> = connection
+    connection
         .prepare_cached(&text)
-        .and_then(|mut statement| {
-            statement
-                .query_map(parameters.as_slice(), revision::read)?
-                .collect()
-        })
-        .map_err(sql("look for items"))?;
-    let mut items = Vec::with_capacity(rows.len());
-    for row in rows {
-        if let ItemState::Live(item) = revision::hydrate(connection, row)? {
-            items.push(item);
-        }
-    }
-    Ok(items)
+        .and_then(|mut statement| read(&mut statement, &parameters))
+        .map_err(sql("look for items"))
 }
 
 /// Returns the conditions under which a revision of this alias is shown, shadows and what was asked for by name aside.
@@ -101,4 +113,57 @@ fn shown(alias: &str, query: &ItemQuery) -> String {
 
 fn json(texts: impl Iterator<Item = String>) -> String {
     texts.collect::<serde_json::Value>().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use memory_core::env::ManualClock;
+    use memory_core::item::ItemId;
+    use memory_core::provenance::Authority;
+
+    use super::*;
+    use crate::state::SqliteState;
+
+    /// Returns how SQLite would look for the items of a query.
+    fn plan(query: &ItemQuery) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state.db");
+        let state = SqliteState::open(&path, &ManualClock::default()).unwrap();
+        let steps: Vec<String> = state
+            .read_blocking(|connection| {
+                rows(
+                    connection,
+                    query,
+                    "EXPLAIN QUERY PLAN",
+                    |statement, parameters| {
+                        statement.query_map(parameters, |row| row.get(3))?.collect()
+                    },
+                )
+            })
+            .unwrap();
+        steps.join("; ")
+    }
+
+    #[test]
+    fn a_claim_and_a_name_are_looked_up_in_an_index() {
+        for consumer in [Consumer::Listing, Consumer::Buffer, Consumer::Agent] {
+            let query = ItemQuery::new(Authority::Owner, consumer, Timestamp::from_millis(0));
+            let by_claim = plan(&ItemQuery {
+                claim_hash: Some("x".to_owned()),
+                ..query.clone()
+            });
+            assert!(
+                by_claim.contains("INDEX item_current_by_claim (claim_hash=?)"),
+                "{by_claim}"
+            );
+            let by_name = plan(&ItemQuery {
+                only: vec![ItemId::minted("a").unwrap()],
+                ..query
+            });
+            assert!(
+                by_name.contains("(item=?") && !by_name.contains("SCAN item"),
+                "{by_name}"
+            );
+        }
+    }
 }

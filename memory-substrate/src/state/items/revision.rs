@@ -19,7 +19,7 @@ pub(super) const COLUMNS: &str = "item, revision, channel, learnt, layer, status
      forget_reason";
 
 /// Returns the newest revision of an item.
-pub(super) fn current(connection: &Connection, id: &ItemId) -> StoreResult<Option<ItemState>> {
+pub(crate) fn current(connection: &Connection, id: &ItemId) -> StoreResult<Option<ItemState>> {
     let query =
         format!("SELECT {COLUMNS} FROM item_revisions WHERE item = ?1 AND known_to IS NULL");
     let found = connection

@@ -1,0 +1,1 @@
+//! The rules on a memory as people keep one.
